@@ -1,0 +1,307 @@
+package sqlitefile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/stowage-go/stowage/ports"
+)
+
+// File is an open store. Its methods may be called from many goroutines.
+type File struct {
+	o     Options
+	path  string // absolute
+	owned *ownership
+	ids   []identity
+
+	mu      sync.Mutex // guards the fields up to the blank line; held for moments only
+	pending []*write
+	writing bool // somebody leads a batch, or has been told to
+	idle    *sync.Cond
+	closed  bool
+	fault   error // STORE_REPLACED, for good
+	last    error // of the latest commit, if it failed for a reason that an operator can mend
+	stats   Stats
+
+	writer  *Conn      // used by whoever leads
+	readers chan *Conn // nil stands for one that was not needed yet
+	closing chan struct{}
+
+	checkpoints checkpointer
+	rows        int // size of the batch before, only used by whoever leads
+}
+
+// Stats are counts since the file was opened.
+type Stats struct {
+	Commits      int64 // transactions committed
+	Operations   int64 // writes in them that succeeded
+	LargestBatch int   // most writes in one transaction
+	Checkpoints  int64 // runs that copied the whole log into the database
+	LogBytes     int64 // size of the write-ahead log at the latest commit
+	Pinned       bool  // a reader outside keeps the log from being reused
+}
+
+// Open opens the store at o.Path, or makes it with its directory. Errors are BINDING_SETUP_FAILED,
+// with a reason: in use by another owner (the holder is named), unsupported (a foreign, newer or
+// older format; nothing was changed), corrupt, read-only, disk full. Bad options are
+// INVALID_CONFIG.
+func Open(ctx context.Context, o Options) (*File, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := newFile(o)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+		return nil, f.refuse("it is not a regular file")
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return nil, f.setupError(err)
+	}
+	if f.owned, err = f.own(); err != nil {
+		return nil, err
+	}
+	if err := f.start(); err != nil {
+		return nil, errors.Join(err, f.abandon())
+	}
+	return f, nil
+}
+
+func newFile(o Options) (*File, error) {
+	if o.Path == "" || strings.ContainsRune(o.Path, 0) {
+		return nil, ports.Errorf(ports.CodeInvalidConfig, "open", "the path of a %s is %q: give the path of a file", o.Kind, o.Path)
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, ports.Errorf(ports.CodeInvalidConfig, "open", "the path %q of a %s cannot be made absolute: %w", o.Path, o.Kind, err)
+	}
+	if o.BusyTimeout == 0 {
+		o.BusyTimeout = defaultBusyTimeout
+	}
+	if o.PageSize == 0 {
+		o.PageSize = defaultPageSize
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	if o.Readers == 0 {
+		o.Readers = max(defaultReaders, min(4, runtime.GOMAXPROCS(0)))
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.PageSize < minPageSize || o.PageSize > 65_536 || o.PageSize&(o.PageSize-1) != 0 || o.CacheBytes < 0 || o.Readers < 1 || o.BusyTimeout < 0 {
+		return nil, ports.Errorf(ports.CodeInvalidConfig, "open",
+			"%s %s: page size %d, cache %d, readers %d, busy timeout %v: the page size is a power of two from 512 to 65536, the others are positive",
+			o.Kind, path, o.PageSize, o.CacheBytes, o.Readers, o.BusyTimeout)
+	}
+	f := &File{o: o, path: path, closing: make(chan struct{}), readers: make(chan *Conn, o.Readers)}
+	f.idle = sync.NewCond(&f.mu)
+	for range o.Readers {
+		f.readers <- nil
+	}
+	f.checkpoints.threshold.Store(checkpointBytes)
+	return f, nil
+}
+
+// start does what has to be done under the lock.
+func (f *File) start() (err error) {
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(f.path + "-tshm"); err == nil {
+		f.o.Log.Warn("a coordination file of the Turso engine lies beside the store: make sure that no such process uses it",
+			"store", f.o.Kind, "path", f.path+"-tshm")
+	}
+	if f.writer, err = f.connect(modeOpen, false); err != nil {
+		return f.setupError(err)
+	}
+	if err := errors.Join(f.writer.switchToWAL(f.o.BusyTimeout), f.writer.bringUp(f.o.Schema)); err != nil {
+		return f.setupError(err)
+	}
+	return f.identify()
+}
+
+// abandon undoes a failed open.
+func (f *File) abandon() error {
+	var errs []error
+	if f.writer != nil {
+		errs = append(errs, f.writer.close())
+	}
+	if f.owned.made {
+		errs = append(errs, os.Remove(f.owned.path))
+	}
+	return errors.Join(append(errs, f.owned.release())...)
+}
+
+// Path is the absolute path of the database file.
+func (f *File) Path() string { return f.path }
+
+// Stats returns the counts.
+func (f *File) Stats() Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stats
+}
+
+// HealthCheck says whether the store can work: nil, or the error that an operator has to see to.
+func (f *File) HealthCheck(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	err := f.refusal("health")
+	last := f.last
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := f.checkIdentity("health"); err != nil {
+		return err
+	}
+	return last
+}
+
+// Close waits for the operations that are under way, copies the log into the database, and gives the
+// store free. Later calls give STORE_CLOSED; closing again does nothing.
+func (f *File) Close() error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return nil
+	}
+	f.closed = true
+	close(f.closing)
+	for f.writing {
+		f.idle.Wait()
+	}
+	f.mu.Unlock()
+
+	var errs []error
+	for range f.o.Readers {
+		if c := <-f.readers; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	// The writer's is the last connection: closing it takes the log away.
+	errs = append(errs, f.checkpoints.close(), f.writer.close(), f.owned.release())
+	if err := errors.Join(errs...); err != nil {
+		return f.wrap(f.o.Failure, "close", err)
+	}
+	return nil
+}
+
+// refusal says why no operation can begin. The caller holds mu.
+func (f *File) refusal(op string) error {
+	switch {
+	case f.closed:
+		return ports.Errorf(ports.CodeStoreClosed, op, "%s %s is closed; nothing was done", f.o.Kind, f.path)
+	case f.fault != nil:
+		return f.fault
+	}
+	return nil
+}
+
+// Read lends a reading connection to fn. Each statement sees the store at the instant at which it
+// begins; none sees a transaction that is not committed. No lock of a writer is taken (R052). An
+// error of fn is returned as it is. fn may not keep the connection.
+func (f *File) Read(ctx context.Context, op string, fn func(*Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	err := f.refusal(op)
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	var c *Conn
+	select {
+	case c = <-f.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.closing:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.refusal(op)
+	}
+	defer func() { f.readers <- c }()
+	if c == nil {
+		fresh, err := f.connect(modeOpen, true)
+		if err != nil {
+			return f.engineError(op, err)
+		}
+		c = fresh
+	}
+	c.op = op
+	return fn(c)
+}
+
+// Snapshot is a Read in which all statements see the store at one instant. It holds the log back for
+// as long as fn runs.
+func (f *File) Snapshot(ctx context.Context, op string, fn func(*Conn) error) error {
+	return f.Read(ctx, op, func(c *Conn) error {
+		if _, err := c.Exec("BEGIN"); err != nil {
+			return err
+		}
+		err := fn(c)
+		_, endErr := c.Exec("ROLLBACK")
+		return errors.Join(err, endErr)
+	})
+}
+
+// identity is what a path led to when the store was opened.
+type identity struct {
+	path string
+	what string
+	id   fileID
+}
+
+// identify remembers the files that make up the store. One that is deleted, moved or replaced while
+// the store is open would take its writes to a place that nobody finds again.
+func (f *File) identify() error {
+	list := []identity{{path: f.path, what: "its file"}, {path: f.path + "-wal", what: "its log"}, {path: f.owned.path, what: "its lock"}}
+	if f.o.Ownership == SharedDirectory {
+		list = append(list, identity{path: f.path + "-shm", what: "its shared memory"})
+	}
+	for i := range list {
+		list[i].id = idOf(list[i].path)
+		if list[i].id == (fileID{}) {
+			return f.replacedError("open", list[i].what+" was deleted")
+		}
+	}
+	f.ids = list
+	return nil
+}
+
+// checkIdentity makes the store unhealthy for good when a file of it is not what it was.
+func (f *File) checkIdentity(op string) error {
+	for _, known := range f.ids {
+		now := idOf(known.path)
+		if now == known.id {
+			continue
+		}
+		what := known.what + " was replaced"
+		if now == (fileID{}) {
+			what = known.what + " was deleted or moved"
+		}
+		err := f.replacedError(op, what)
+		f.mu.Lock()
+		f.fault = err
+		f.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+var _ interface {
+	ports.HealthChecker
+	ports.Backuper
+} = (*File)(nil)

@@ -1,0 +1,22 @@
+module github.com/stowage-go/stowage/adapters/sqlitefile
+
+go 1.26.0
+
+replace (
+	github.com/stowage-go/stowage/ports => ../../ports
+	github.com/stowage-go/stowage/testkit => ../../testkit
+	github.com/stowage-go/stowage/types => ../../types
+)
+
+require (
+	github.com/mattn/go-sqlite3 v1.14.53
+	github.com/stowage-go/stowage/ports v0.0.0-00010101000000-000000000000
+	golang.org/x/sys v0.50.0
+)
+
+require (
+	github.com/stowage-go/stowage/types v0.0.0-00010101000000-000000000000 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)
+
+require github.com/stretchr/testify v1.12.1

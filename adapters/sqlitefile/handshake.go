@@ -1,0 +1,312 @@
+package sqlitefile
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+	"github.com/stowage-go/stowage/ports"
+)
+
+// isFresh reports whether there is no store yet: no file, or one without a byte.
+func isFresh(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0
+}
+
+// prepare looks at what is there before anything is written, and makes a new store where there is
+// none. The caller owns the place.
+func (f *File) prepare() error {
+	if isFresh(f.path) {
+		// A log without its database holds somebody's rows: a new database would throw them away.
+		for _, suffix := range []string{"-wal", "-journal"} {
+			if _, err := os.Lstat(f.path + suffix); err == nil {
+				return f.refuse("the database is missing or empty, but its log %s is there: restore the database file beside it, or move the log away", f.path+suffix)
+			}
+		}
+		return f.create()
+	}
+	return f.look()
+}
+
+func (f *File) refuse(format string, args ...any) error {
+	return ports.Errorf(ports.CodeBindingSetupFailed, "open", "%s %s: %s; nothing was changed", f.o.Kind, f.path, fmt.Sprintf(format, args...)).
+		WithReason(ports.ReasonUnsupported)
+}
+
+// create makes the store under another name and moves it to its own, so that it is whole from its
+// first moment, whenever the process ends. What an earlier attempt left is ours to take away.
+func (f *File) create() (err error) {
+	temp := filepath.Join(filepath.Dir(f.path), "."+filepath.Base(f.path)+".new")
+	if err := removeAll(temp); err != nil {
+		return f.setupError(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(f.setupError(err), removeAll(temp))
+		}
+	}()
+	// SQLite would make it with a mode that others can read (R034).
+	file, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	fresh := &File{o: f.o, path: temp}
+	conn, err := fresh.connect(modeOpen, false)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(conn.fill(f.o), conn.close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, f.path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(f.path))
+}
+
+func removeAll(path string) error {
+	var errs []error
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fill makes the tables of a database that has none.
+func (c *Conn) fill(o Options) error {
+	if err := c.run("PRAGMA page_size = " + strconv.Itoa(o.PageSize)); err != nil {
+		return err
+	}
+	if err := c.switchToWAL(o.BusyTimeout); err != nil {
+		return err
+	}
+	return c.bringUp(o.Schema)
+}
+
+// bringUp makes what the schema has and the database lacks, in one transaction.
+func (c *Conn) bringUp(s Schema) error {
+	if s.marker == "" {
+		return c.migrate(s.steps)
+	}
+	// What is there already is not written, so a second open takes no lock for long.
+	if err := c.run("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	statements := append([]string{MetaDDL}, s.ddl...)
+	for _, statement := range statements {
+		if err := c.run(statement); err != nil {
+			return errors.Join(err, c.run("ROLLBACK"))
+		}
+	}
+	if _, err := c.db.Exec("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1)", []driver.Value{s.marker}); err != nil {
+		return errors.Join(err, c.run("ROLLBACK"))
+	}
+	return c.commit()
+}
+
+// migrate takes the pending steps in one transaction, with the version inside it (R248).
+func (c *Conn) migrate(steps []string) error {
+	if err := c.run("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	version, err := scalar[int64](c.db, "PRAGMA user_version")
+	if err != nil {
+		return errors.Join(err, c.run("ROLLBACK"))
+	}
+	pending := steps[version:]
+	if len(pending) > 0 {
+		pending = append(pending[:len(pending):len(pending)], "PRAGMA user_version = "+strconv.Itoa(len(steps)))
+	}
+	for _, step := range pending {
+		if err := c.run(step); err != nil {
+			return errors.Join(err, c.run("ROLLBACK"))
+		}
+	}
+	return c.commit()
+}
+
+func (c *Conn) commit() error {
+	err := c.run("COMMIT")
+	if err != nil && !c.db.AutoCommit() {
+		err = errors.Join(err, c.run("ROLLBACK"))
+	}
+	return err
+}
+
+// run executes statements outside the cache of prepared ones.
+func (c *Conn) run(statements string) error {
+	_, err := c.db.Exec(statements, nil) //nolint:staticcheck // see Exec
+	return err
+}
+
+// switchToWAL sets the journal mode. The engine does not wait for other connections here, whatever
+// its busy timeout is, so this does.
+func (c *Conn) switchToWAL(patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		mode, err := scalar[string](c.db, "PRAGMA journal_mode = WAL")
+		if err == nil && mode == "wal" {
+			return nil
+		}
+		if err == nil {
+			return fmt.Errorf("the journal mode stays %q: this file system has no shared memory for WAL", mode)
+		}
+		if !isBusy(err) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// look decides whether the file is a store of this schema, through a connection that cannot write. A
+// refused file keeps its bytes, and what the look has made beside it is taken away again.
+func (f *File) look() (err error) {
+	if _, err := os.Stat(f.path + "-journal"); err == nil {
+		return f.refuse("an unfinished rollback journal lies beside it: open it once with the program that wrote it")
+	}
+	// The engine takes a file that is shorter than the smallest page for an empty one.
+	if info, err := os.Stat(f.path); err == nil && info.Size() < minPageSize {
+		return f.lookError(sqlite3.Error{Code: sqlite3.ErrNotADB})
+	}
+	before := map[string]bool{}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		_, err := os.Lstat(f.path + suffix)
+		before[suffix] = err == nil
+	}
+	db, err := dial(f.path, modeLook, f.o.BusyTimeout)
+	if err == nil {
+		err = errors.Join(f.o.Schema.check(f, db), db.Close())
+	}
+	if err == nil {
+		return nil
+	}
+	// A shared place may be in use by others who know the format: then what lies there is theirs.
+	if f.owned == nil || f.owned.alone() {
+		for suffix, there := range before {
+			if !there {
+				err = errors.Join(err, removeTrace(f.path, suffix))
+			}
+		}
+	}
+	return f.lookError(err)
+}
+
+// removeTrace takes a sidecar away that a look has made: the shared memory, and a log without rows.
+func removeTrace(path, suffix string) error {
+	info, err := os.Lstat(path + suffix)
+	if errors.Is(err, os.ErrNotExist) || err == nil && suffix == "-wal" && info.Size() > 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(path + suffix)
+}
+
+func (f *File) lookError(err error) error {
+	var engine sqlite3.Error
+	if errors.As(err, &engine) {
+		switch engine.Code {
+		case sqlite3.ErrNotADB:
+			return ports.Errorf(ports.CodeBindingSetupFailed, "open", "%s %s: the file is not a SQLite database: %w; nothing was changed: move it away or restore it from a backup", f.o.Kind, f.path, err).WithReason(ports.ReasonCorrupt)
+		case sqlite3.ErrCorrupt:
+			return ports.Errorf(ports.CodeBindingSetupFailed, "open", "%s %s: the database is damaged: %w; nothing was changed: restore it from a backup", f.o.Kind, f.path, err).WithReason(ports.ReasonCorrupt)
+		}
+	}
+	return f.setupError(err)
+}
+
+// check reads what the database says of itself.
+func (s Schema) check(f *File, db *sqlite3.SQLiteConn) error {
+	objects, err := scalar[int64](db, "SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return err
+	}
+	version, err := scalar[int64](db, "PRAGMA user_version")
+	if err != nil {
+		return err
+	}
+	application, err := scalar[int64](db, "PRAGMA application_id")
+	if err != nil {
+		return err
+	}
+	encoding, err := scalar[string](db, "PRAGMA encoding")
+	if err != nil {
+		return err
+	}
+	switch {
+	case encoding != "UTF-8":
+		return f.refuse("its text is encoded in %s, not UTF-8", encoding)
+	case objects == 0 && version == 0 && application == 0:
+		return nil // an empty database is a new store: there is nothing in it to lose
+	case s.marker != "":
+		return s.checkMarker(f, db)
+	case version == 0:
+		return f.refuse("the database has tables and no schema version: it is another program's")
+	case version < 0 || version > int64(len(s.steps)):
+		return f.refuse("found schema version %d, this build supports 0 to %d", version, len(s.steps))
+	}
+	return nil
+}
+
+func (s Schema) checkMarker(f *File, db *sqlite3.SQLiteConn) error {
+	columns, err := scalar[int64](db, "SELECT count(*) FROM sqlite_schema AS t, pragma_table_info('meta') AS c WHERE t.type = 'table' AND t.name = 'meta' AND c.name IN ('key', 'value')")
+	if err != nil {
+		return err
+	}
+	if columns != 2 {
+		return f.refuse("found a database without a format marker, this build supports %q: it is another program's", s.marker)
+	}
+	found, err := scalar[driver.Value](db, "SELECT value FROM meta WHERE key = 'format'")
+	if errors.Is(err, io.EOF) {
+		return f.refuse("found a database whose meta table has no format row, this build supports %q", s.marker)
+	}
+	if err != nil {
+		return err
+	}
+	text, ok := found.(string)
+	if !ok {
+		return f.refuse("found a format marker that is not text, this build supports %q", s.marker)
+	}
+	if text != s.marker {
+		return f.refuse("found the format %q, this build supports %q: use the version of the program that wrote it", shorten(text), s.marker)
+	}
+	return nil
+}
+
+func shorten(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// scalar returns the first column of the first row; io.EOF if there is none.
+func scalar[T any](db *sqlite3.SQLiteConn, query string) (value T, err error) {
+	rows, err := db.Query(query, nil) //nolint:staticcheck // see Exec
+	if err != nil {
+		return value, err
+	}
+	row := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(row); err != nil {
+		return value, errors.Join(err, rows.Close())
+	}
+	value, ok := row[0].(T)
+	if !ok && row[0] != nil {
+		err = fmt.Errorf("%s: found a %T", query, row[0])
+	}
+	return value, errors.Join(err, rows.Close())
+}

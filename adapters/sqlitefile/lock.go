@@ -1,0 +1,189 @@
+//go:build unix
+
+package sqlitefile
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stowage-go/stowage/ports"
+	"golang.org/x/sys/unix"
+)
+
+// ownership is a held lock: on the data directory itself, where there is no lock file that could be
+// removed or go stale, or on a lock file beside a store that shares its directory.
+type ownership struct {
+	file *os.File
+	path string
+	made bool // the lock file was made by this open
+}
+
+func (o *ownership) release() error { return o.file.Close() }
+
+// own takes the lock that the options ask for, and makes the store if there is none. An exclusive
+// lock that is held fails at once. A shared one waits for a while: a process that makes the store
+// holds it exclusively for a moment, which is also what lets many open a fresh directory at once.
+func (f *File) own() (*ownership, error) {
+	if f.o.Ownership == ExclusiveFile {
+		return f.ownLockFile()
+	}
+	dir := filepath.Dir(f.path)
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, f.setupError(err)
+	}
+	o := &ownership{file: file, path: dir}
+	if err := f.lockDirectory(o); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return o, nil
+}
+
+func (f *File) lockDirectory(o *ownership) error {
+	deadline := time.Now().Add(f.o.BusyTimeout)
+	for {
+		shared := f.o.Ownership == SharedDirectory && !isFresh(f.path)
+		how := unix.LOCK_EX
+		if shared {
+			how = unix.LOCK_SH
+		}
+		err := flock(o.file, how)
+		switch {
+		case err == nil && (shared || f.o.Ownership == ExclusiveDirectory):
+			return nil
+		case err == nil:
+			// Nobody else is here: make the store, then let the others in.
+			if err := f.prepare(); err != nil {
+				return err
+			}
+			if flock(o.file, unix.LOCK_SH) == nil {
+				return nil
+			}
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return f.setupError(err)
+		case f.o.Ownership == ExclusiveDirectory || time.Now().After(deadline):
+			return f.inUse(o.path)
+		}
+		time.Sleep(time.Millisecond + time.Duration(rand.Int64N(int64(2*time.Millisecond))))
+	}
+}
+
+func (f *File) ownLockFile() (*ownership, error) {
+	path := f.path + ".lock"
+	for {
+		_, statErr := os.Lstat(path)
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, f.setupError(err)
+		}
+		if err := flock(file, unix.LOCK_EX); err != nil {
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				err = f.inUse(path)
+			}
+			return nil, errors.Join(f.setupError(err), file.Close())
+		}
+		// The file may have been removed between open and lock: a lock on such a one keeps nobody out.
+		held, err := idOfFile(file)
+		if err == nil && held == idOf(path) {
+			return &ownership{file: file, path: path, made: errors.Is(statErr, os.ErrNotExist)}, nil
+		}
+		if err := file.Close(); err != nil {
+			return nil, f.setupError(err)
+		}
+	}
+}
+
+func (f *File) inUse(path string) error {
+	return ports.Errorf(ports.CodeBindingSetupFailed, "open",
+		"%s %s: %s is held by %s; stop it, or use another directory", f.o.Kind, f.path, path, holder(path)).WithReason(ports.ReasonInUse)
+}
+
+// alone reports whether nobody else holds the lock. A shared lock may be lost by asking, so it is for
+// an open that is about to fail.
+func (o *ownership) alone() bool { return flock(o.file, unix.LOCK_EX) == nil }
+
+func flock(file *os.File, how int) error {
+	for {
+		err := unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// holder names the processes that have path open, as far as this user may see them.
+func holder(path string) string {
+	self := strconv.Itoa(os.Getpid())
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return "another process"
+	}
+	want := idOf(path)
+	var names []string
+	for _, link := range links {
+		pid := strings.Split(link, "/")[2]
+		if target, err := os.Readlink(link); err != nil || target != path && idOf(target) != want {
+			continue
+		}
+		name := "process " + pid
+		if comm, err := os.ReadFile("/proc/" + pid + "/comm"); err == nil {
+			name += " (" + strings.TrimSpace(string(comm)) + ")"
+		}
+		// This process has the path open in any case, for the attempt itself.
+		if pid != self && !strings.Contains(strings.Join(names, " "), name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "this process or one that is not visible from here"
+	}
+	return strings.Join(names, ", ")
+}
+
+// fileID tells one file from another, whatever its name.
+type fileID struct{ dev, ino uint64 }
+
+// idOf returns the zero id for a path that cannot be found.
+func idOf(path string) fileID {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fileID{}
+	}
+	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between systems
+}
+
+func idOfFile(file *os.File) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return fileID{}, fmt.Errorf("stat %s: %w", file.Name(), err)
+	}
+	return fileID{uint64(st.Dev), st.Ino}, nil //nolint:unconvert // its type differs between systems
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// renameNew moves a file to a name that must be free.
+func renameNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	// A file system without that flag has links.
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}

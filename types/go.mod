@@ -1,0 +1,3 @@
+module github.com/stowage-go/stowage/types
+
+go 1.26.0
