@@ -95,13 +95,42 @@ func (f *File) aside(ctx context.Context, op string, fn func(*Conn) error) error
 	})
 }
 
-// verifyCopy checks a copy that nobody else has open.
-func (f *File) verifyCopy(path string) error {
-	db, err := dial(path, modeLook, f.o.BusyTimeout)
+// VerifyFile checks a store or a backup that nobody has open, as Verify does, and changes nothing: a
+// missing file is NOT_FOUND, one in use is BINDING_SETUP_FAILED with reason in use. Of the options,
+// Path, Schema, Kind and Failure count.
+func VerifyFile(ctx context.Context, o Options) (err error) {
+	const op = "verify"
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, err := newFile(o)
 	if err != nil {
 		return err
 	}
-	return errors.Join((&File{o: f.o, path: path}).verify(db), db.Close())
+	if _, err := os.Stat(f.path); errors.Is(err, os.ErrNotExist) {
+		return ports.Errorf(ports.CodeNotFound, op, "%s %s: there is no such file", o.Kind, f.path)
+	}
+	dir, err := os.Open(filepath.Dir(f.path))
+	if err != nil {
+		return f.engineError(op, err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	f.owned = &ownership{file: dir, path: dir.Name()}
+	if !f.owned.alone() {
+		return f.inUse(dir.Name())
+	}
+	return f.lookError(f.inspect((*File).verify, true))
+}
+
+// verifyCopy checks a copy that nobody else has open.
+func (f *File) verifyCopy(path string) error {
+	return (&File{o: f.o, path: path}).inspect((*File).verify, true)
+}
+
+// EngineVersion is the version of the SQLite library that is built in.
+func EngineVersion() string {
+	version, _, _ := sqlite3.Version()
+	return version
 }
 
 func (f *File) verify(db *sqlite3.SQLiteConn) error {

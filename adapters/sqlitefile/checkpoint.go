@@ -8,10 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// checkpointBytes is the size of the log from which it is copied into the database. While no reader
-// outside this process holds it back, the log stays below this, what is written during one copy, and
-// one transaction more.
+// checkpointBytes is the size of the log from which it is copied into the database.
 const checkpointBytes = 16 << 20
+
+// maxLogBytes bounds the log while no reader outside this process holds it back: one that grows
+// faster than it is copied makes the writer wait for the copy. One transaction may go over it.
+const maxLogBytes = 4 * checkpointBytes
 
 // checkpointer copies the log into the database in two passes. The long one runs beside the writer,
 // on a connection of its own. What was written meanwhile is copied by the writer between two
@@ -58,6 +60,12 @@ func (k *checkpointer) consider(f *File) {
 // tail copies the rest of the log, if a pass has just ended. The writer calls it between two
 // transactions.
 func (k *checkpointer) tail(f *File) {
+	f.mu.Lock()
+	size := f.stats.LogBytes
+	f.mu.Unlock()
+	if size > k.threshold.Load()+maxLogBytes-checkpointBytes {
+		k.wg.Wait()
+	}
 	if !k.tailDue.Load() {
 		return
 	}
@@ -69,7 +77,7 @@ func (k *checkpointer) tail(f *File) {
 	}
 	whole := frames == copied
 	f.mu.Lock()
-	was, size := f.stats.Pinned, f.stats.LogBytes
+	was := f.stats.Pinned
 	f.stats.Pinned = !whole
 	if whole {
 		f.stats.Checkpoints++

@@ -172,7 +172,7 @@ func (c *Conn) switchToWAL(patience time.Duration) error {
 
 // look decides whether the file is a store of this schema, through a connection that cannot write. A
 // refused file keeps its bytes, and what the look has made beside it is taken away again.
-func (f *File) look() (err error) {
+func (f *File) look() error {
 	if _, err := os.Stat(f.path + "-journal"); err == nil {
 		return f.refuse("an unfinished rollback journal lies beside it: open it once with the program that wrote it")
 	}
@@ -180,6 +180,12 @@ func (f *File) look() (err error) {
 	if info, err := os.Stat(f.path); err == nil && info.Size() < minPageSize {
 		return f.lookError(sqlite3.Error{Code: sqlite3.ErrNotADB})
 	}
+	return f.lookError(f.inspect(f.o.Schema.check, false))
+}
+
+// inspect reads through a connection that cannot write. If it fails, or is told to tidy, what the
+// engine has made beside the file meanwhile is taken away again.
+func (f *File) inspect(read func(*File, *sqlite3.SQLiteConn) error, tidy bool) error {
 	before := map[string]bool{}
 	for _, suffix := range []string{"-wal", "-shm"} {
 		_, err := os.Lstat(f.path + suffix)
@@ -187,20 +193,17 @@ func (f *File) look() (err error) {
 	}
 	db, err := dial(f.path, modeLook, f.o.BusyTimeout)
 	if err == nil {
-		err = errors.Join(f.o.Schema.check(f, db), db.Close())
-	}
-	if err == nil {
-		return nil
+		err = errors.Join(read(f, db), db.Close())
 	}
 	// A shared place may be in use by others who know the format: then what lies there is theirs.
-	if f.owned == nil || f.owned.alone() {
+	if (err != nil || tidy) && (f.owned == nil || f.owned.alone()) {
 		for suffix, there := range before {
 			if !there {
 				err = errors.Join(err, removeTrace(f.path, suffix))
 			}
 		}
 	}
-	return f.lookError(err)
+	return err
 }
 
 // removeTrace takes a sidecar away that a look has made: the shared memory, and a log without rows.
@@ -216,6 +219,9 @@ func removeTrace(path, suffix string) error {
 }
 
 func (f *File) lookError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var engine sqlite3.Error
 	if errors.As(err, &engine) {
 		switch engine.Code {

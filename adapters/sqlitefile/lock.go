@@ -24,7 +24,11 @@ type ownership struct {
 	made bool // the lock file was made by this open
 }
 
-func (o *ownership) release() error { return o.file.Close() }
+// release gives the lock up. Closing alone would not: a process that is being started elsewhere in
+// this one holds a copy of the descriptor until it executes.
+func (o *ownership) release() error {
+	return errors.Join(unix.Flock(int(o.file.Fd()), unix.LOCK_UN), o.file.Close())
+}
 
 // own takes the lock that the options ask for, and makes the store if there is none. An exclusive
 // lock that is held fails at once. A shared one waits for a while: a process that makes the store
