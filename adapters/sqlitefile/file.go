@@ -3,6 +3,7 @@ package sqlitefile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/stowage-go/stowage/ports"
+	"golang.org/x/sys/unix"
 )
 
 // File is an open store. Its methods may be called from many goroutines.
@@ -119,6 +121,12 @@ func (f *File) start() (err error) {
 	if _, err := os.Lstat(f.path + "-tshm"); err == nil {
 		f.o.Log.Warn("a coordination file of the Turso engine lies beside the store: make sure that no such process uses it",
 			"store", f.o.Kind, "path", f.path+"-tshm")
+	}
+	// The engine would open a file that it cannot write, and fail at the first operation.
+	for _, path := range []string{f.path, filepath.Dir(f.path)} {
+		if err := unix.Access(path, unix.W_OK); err != nil {
+			return f.setupError(fmt.Errorf("%s cannot be written: %w", path, err))
+		}
 	}
 	if f.writer, err = f.connect(modeOpen, false); err != nil {
 		return f.setupError(err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
@@ -301,7 +302,7 @@ func TestOwnershipKeepsOthersOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := itemOptions(t.TempDir())
-			o.BusyTimeout = 50_000_000
+			o.BusyTimeout = 50 * time.Millisecond
 			o.Ownership = c.first
 			first := open(t, o)
 			require.NoError(t, insert(first, "one"))
@@ -318,6 +319,16 @@ func TestOwnershipKeepsOthersOut(t *testing.T) {
 			require.ErrorIs(t, err, ports.ErrInUse)
 			require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
 			assert.Contains(t, err.Error(), o.Path)
+			if c.second == SharedDirectory {
+				// Nobody can be making a store that is an hour old, so there is nothing to wait for.
+				o.BusyTimeout = time.Minute
+				hourAgo := time.Now().Add(-time.Hour)
+				require.NoError(t, os.Chtimes(o.Path, hourAgo, hourAgo))
+				begun := time.Now()
+				_, err := Open(t.Context(), o)
+				require.ErrorIs(t, err, ports.ErrInUse)
+				assert.Less(t, time.Since(begun), o.BusyTimeout)
+			}
 			require.NoError(t, first.Close())
 			after := open(t, o)
 			assert.Equal(t, []string{"one"}, names(t, after))

@@ -100,17 +100,30 @@ func (c *Conn) bringUp(s Schema) error {
 	if s.marker == "" {
 		return c.migrate(s.steps)
 	}
-	// What is there already is not written, so a second open takes no lock for long.
+	statements := append([]string{MetaDDL}, s.ddl...)
+	objects, err := scalar[int64](c.db, "SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return err
+	}
+	if objects > 0 {
+		// The marker was found. IF NOT EXISTS takes no lock where there is nothing to make, so that an
+		// open does not wait for another process that writes.
+		for _, statement := range statements {
+			if err := c.run(statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err := c.run("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	statements := append([]string{MetaDDL}, s.ddl...)
 	for _, statement := range statements {
 		if err := c.run(statement); err != nil {
 			return errors.Join(err, c.run("ROLLBACK"))
 		}
 	}
-	if _, err := c.db.Exec("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1)", []driver.Value{s.marker}); err != nil {
+	if _, err := c.db.Exec("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1)", []driver.Value{s.marker}); err != nil { //nolint:staticcheck // see Exec
 		return errors.Join(err, c.run("ROLLBACK"))
 	}
 	return c.commit()

@@ -50,7 +50,7 @@ func (f *File) own() (*ownership, error) {
 }
 
 func (f *File) lockDirectory(o *ownership) error {
-	deadline := time.Now().Add(f.o.BusyTimeout)
+	begun := time.Now()
 	for {
 		shared := f.o.Ownership == SharedDirectory && !isFresh(f.path)
 		how := unix.LOCK_EX
@@ -71,11 +71,18 @@ func (f *File) lockDirectory(o *ownership) error {
 			}
 		case !errors.Is(err, unix.EWOULDBLOCK):
 			return f.setupError(err)
-		case f.o.Ownership == ExclusiveDirectory || time.Now().After(deadline):
+		case f.o.Ownership == ExclusiveDirectory, time.Since(begun) > f.o.BusyTimeout, f.settled():
 			return f.inUse(o.path)
 		}
 		time.Sleep(time.Millisecond + time.Duration(rand.Int64N(int64(2*time.Millisecond))))
 	}
+}
+
+// settled reports whether the store is too old for anybody to be still making it: who holds the lock
+// then is an owner, and will not let go soon.
+func (f *File) settled() bool {
+	info, err := os.Stat(f.path)
+	return err == nil && info.Size() > 0 && time.Since(info.ModTime()) > f.o.BusyTimeout
 }
 
 func (f *File) ownLockFile() (*ownership, error) {

@@ -150,6 +150,20 @@ func TestManyProcessesOpenOneFreshDirectoryAtOnce(t *testing.T) {
 	}
 }
 
+func TestAnOpenDoesNotWaitForAnotherProcessThatWrites(t *testing.T) {
+	t.Parallel()
+	o := itemOptions(t.TempDir())
+	o.Ownership = SharedDirectory
+	first := open(t, o)
+	release := hold(t, first)
+	o.BusyTimeout = time.Millisecond
+	second := open(t, o)
+	assert.Empty(t, names(t, second))
+	require.ErrorIs(t, insert(second, "busy"), ports.ErrBusy)
+	release()
+	require.NoError(t, insert(second, "free"))
+}
+
 // A power cut may keep any beginning of what the log got after the last sync. Every cut behind an
 // answer must hold what was answered, and none may hold a part of an operation.
 func TestAPowerCutKeepsWholeOperationsAndAllThatWasAnswered(t *testing.T) {
