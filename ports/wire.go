@@ -211,11 +211,12 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte, timeout time.Dura
 }
 
 // WriteError answers with an error and logs it in one line, without any of the request's content: a
-// failure of the server as a warning, a refusal at debug level.
+// failure of the server as a warning; a refusal, and what a store says that is being closed, at debug
+// level.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	wire := NewWireError(err)
 	level := slog.LevelDebug
-	if wire.HTTPStatusCode >= 500 {
+	if wire.HTTPStatusCode >= 500 && wire.Code != CodeStoreClosed {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{

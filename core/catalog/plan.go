@@ -1,0 +1,151 @@
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/ports"
+)
+
+// plan is one configured store whose configuration was found good.
+type plan struct {
+	kind   Kind
+	name   string
+	module string
+	at     config.Position
+	env    ports.Env
+	config ports.ModuleConfig
+	paths  []location
+	ask    func(ports.Env, ports.ModuleConfig) ([]string, error) // the module's Paths, or nil
+}
+
+func (p *plan) id() string { return string(p.kind) + "." + p.name }
+
+// table names the store as the configuration does, with its position if a file holds it.
+func (p *plan) table() string {
+	if at := p.at.String(); at != "" {
+		return fmt.Sprintf("[%s] (%s)", p.id(), at)
+	}
+	return "[" + p.id() + "]"
+}
+
+// plans validates a configuration. It opens and creates nothing.
+func (c *Catalog) plans(cfg *config.Config, opts Options) ([]*plan, error) {
+	var plans []*plan
+	for _, name := range slices.Sorted(maps.Keys(cfg.Kv)) {
+		p := newPlan(KindKv, name, cfg.Kv[name], cfg.StateDir, opts)
+		module, ok := c.kv.modules[p.module]
+		if !ok {
+			return nil, unknownModule(p, cfg.Kv[name], c.kv.modules, has(c.queue.modules, p.module))
+		}
+		p.ask = module.Paths
+		plans = append(plans, p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Queue)) {
+		p := newPlan(KindQueue, name, cfg.Queue[name], cfg.StateDir, opts)
+		module, ok := c.queue.modules[p.module]
+		if !ok {
+			return nil, unknownModule(p, cfg.Queue[name], c.queue.modules, has(c.kv.modules, p.module))
+		}
+		p.ask = module.Paths
+		plans = append(plans, p)
+	}
+	// In the order of the file, so that the first fault is the one that is reported.
+	slices.SortStableFunc(plans, func(a, b *plan) int { return cmp.Compare(a.at.Line, b.at.Line) })
+	for _, p := range plans {
+		if err := p.findPaths(); err != nil {
+			return nil, err
+		}
+	}
+	return plans, checkShared(plans)
+}
+
+func newPlan(kind Kind, name string, store config.Store, stateDir string, opts Options) *plan {
+	p := &plan{kind: kind, name: name, module: store.Module, at: store.At, config: store.Config}
+	if p.config == nil {
+		p.config = config.NoConfig()
+	}
+	p.env = opts.env(name, stateDir, slog.String("store", p.id()), slog.String("module", p.module))
+	return p
+}
+
+func has[M any](modules map[string]M, name string) bool {
+	_, ok := modules[name]
+	return ok
+}
+
+func unknownModule[M any](p *plan, store config.Store, modules map[string]M, otherKind bool) error {
+	known := "there are none"
+	if len(modules) > 0 {
+		known = "known are " + strings.Join(slices.Sorted(maps.Keys(modules)), ", ")
+	}
+	problem := fmt.Sprintf("the module %q of [%s] is unknown among the %s modules: %s", p.module, p.id(), p.kind, known)
+	if otherKind {
+		problem += "; the module of that name is of another kind"
+	}
+	return config.Refuse(&config.Fault{At: store.ModuleAt, Key: p.id() + ".module", Problem: problem})
+}
+
+// findPaths has the module check its configuration and name its paths.
+func (p *plan) findPaths() error {
+	if p.ask == nil {
+		return p.locate(p.config.Decode(&struct{}{}))
+	}
+	paths, err := p.ask(p.env, p.config)
+	if err != nil {
+		return p.locate(err)
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			return p.locate(fmt.Errorf("the module %s gives the path %q, which is not absolute", p.module, path))
+		}
+		at, err := locate(path)
+		if err != nil {
+			return p.locate(fmt.Errorf("the path %q cannot be used: %w", path, err))
+		}
+		p.paths = append(p.paths, at)
+	}
+	return nil
+}
+
+// locate adds the place of the store to a module's error, unless the error has one.
+func (p *plan) locate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var fault *config.Fault
+	if errors.As(err, &fault) {
+		return err
+	}
+	problem := err.Error()
+	var e *ports.Error
+	if errors.As(err, &e) {
+		problem = e.Message
+	}
+	return config.Refuse(&config.Fault{At: p.at, Key: p.id() + ".config", Problem: fmt.Sprintf("[%s.config]: %s", p.id(), problem), Err: err})
+}
+
+// checkShared refuses one path for two stores. A directory inside another one is another path.
+func checkShared(plans []*plan) error {
+	for i, later := range plans {
+		for _, earlier := range plans[:i] {
+			for _, a := range later.paths {
+				for _, b := range earlier.paths {
+					if !a.same(b) {
+						continue
+					}
+					return config.Refuse(&config.Fault{At: later.at, Key: later.id(), Problem: fmt.Sprintf(
+						"[%s] and %s share one path, %s and %s: give each store its own", later.id(), earlier.table(), a, b)})
+				}
+			}
+		}
+	}
+	return nil
+}
