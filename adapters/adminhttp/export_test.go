@@ -1,0 +1,12 @@
+package adminhttp
+
+// Routes is what a handler serves, for the test that holds it against the document.
+func (h *Handler) Routes() map[string][]string {
+	all := map[string][]string{}
+	for pattern, methods := range h.routes() {
+		for method := range methods {
+			all[pattern] = append(all[pattern], method)
+		}
+	}
+	return all
+}

@@ -1,0 +1,77 @@
+package adminhttp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stowage-go/stowage/ports"
+)
+
+// Options are what a handler is made of.
+type Options struct {
+	// Owner has the queues. Required.
+	Owner ports.QueueOwner
+	// Queues serves POST /v1/queues/<id>, the queue protocol. Required.
+	Queues http.Handler
+	// AdminToken is asked for each request, so that a token that was made anew counts at once.
+	// Required; an error of its own refuses the request.
+	AdminToken func() (string, error)
+	// Endpoint is the base of the URL under which applications reach this server, such as
+	// http://127.0.0.1:7420; bindings are made from it. Required.
+	Endpoint string
+	// Checks decide whether the process is ready.
+	Checks []Check
+	// CheckTimeout is how long all of them together may take; zero means 5 seconds.
+	CheckTimeout time.Duration
+	// Version is told by /readyz; empty leaves it out.
+	Version string
+	// Log takes one line for each failed request; nil drops them.
+	Log *slog.Logger
+}
+
+// Check is one condition of being ready.
+type Check struct {
+	// Name is shown to anyone, so it holds no secret.
+	Name string
+	// Run returns nil if all is well. Of an error only code and reason are shown; the rest is logged.
+	Run func(context.Context) error
+}
+
+func (o Options) check() (Options, error) {
+	missing := func(what string) error {
+		return ports.Errorf(ports.CodeInvalidConfig, "admin.new", "the options have no %s", what)
+	}
+	switch {
+	case o.Owner == nil:
+		return o, missing("Owner")
+	case o.Queues == nil:
+		return o, missing("Queues")
+	case o.AdminToken == nil:
+		return o, missing("AdminToken")
+	}
+	endpoint, err := checkBase("admin.new", o.Endpoint)
+	if err != nil {
+		return o, err
+	}
+	o.Endpoint = endpoint
+	if o.CheckTimeout == 0 {
+		o.CheckTimeout = 5 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// checkBase checks the base URL of a server and takes a slash off its end.
+func checkBase(op, base string) (string, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(base, "#") {
+		return "", ports.Errorf(ports.CodeInvalidConfig, op, "the server's address is no plain http or https URL: give one like http://127.0.0.1:7420")
+	}
+	return strings.TrimSuffix(base, "/"), nil
+}

@@ -1,0 +1,194 @@
+package adminhttp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+type queueInfo struct {
+	ID    string           `json:"id"`
+	OK    bool             `json:"ok"`
+	Error *ports.WireError `json:"error,omitempty"`
+}
+
+type queueList struct {
+	Queues []queueInfo `json:"queues"`
+}
+
+type rotateRequest struct {
+	OverlapSeconds json.RawMessage `json:"overlapSeconds,omitempty"`
+}
+
+func newQueueInfo(q types.QueueInfo) queueInfo {
+	info := queueInfo{ID: q.ID, OK: q.Err == nil}
+	if q.Err != nil {
+		wire := ports.NewWireError(q.Err)
+		info.Error = &wire
+	}
+	return info
+}
+
+// queueID takes the id out of the path.
+func queueID(op string, r *http.Request) (string, error) {
+	id := r.PathValue("id")
+	return id, ports.CheckQueueID(op, id)
+}
+
+func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
+	queues, err := h.Owner.List(r.Context())
+	if err != nil {
+		return err
+	}
+	list := queueList{Queues: make([]queueInfo, len(queues))}
+	for i, q := range queues {
+		list.Queues[i] = newQueueInfo(q)
+	}
+	return h.answer(w, http.StatusOK, list)
+}
+
+func (h *Handler) get(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.getQueue"
+	id, err := queueID(op, r)
+	if err != nil {
+		return err
+	}
+	queues, err := h.Owner.List(r.Context())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(queues, func(q types.QueueInfo) bool { return q.ID == id })
+	if i < 0 {
+		return ports.Errorf(ports.CodeNotFound, op, "there is no queue %q: GET /v1/queues has those that there are", id)
+	}
+	return h.answer(w, http.StatusOK, newQueueInfo(queues[i]))
+}
+
+func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.createQueue"
+	id, err := queueID(op, r)
+	if err != nil {
+		return err
+	}
+	if err := body(op, w, r, &struct{}{}); err != nil {
+		return err
+	}
+	if err := h.Owner.Create(r.Context(), id); err != nil {
+		return err
+	}
+	return h.answer(w, http.StatusCreated, queueInfo{ID: id, OK: true})
+}
+
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.deleteQueue"
+	id, err := queueID(op, r)
+	if err != nil {
+		return err
+	}
+	if err := body(op, w, r, &struct{}{}); err != nil {
+		return err
+	}
+	if err := h.Owner.Delete(r.Context(), id); err != nil {
+		return err
+	}
+	return h.answer(w, http.StatusNoContent, nil)
+}
+
+func (h *Handler) rotate(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.rotateToken"
+	id, err := queueID(op, r)
+	if err != nil {
+		return err
+	}
+	var request rotateRequest
+	if err := body(op, w, r, &request); err != nil {
+		return err
+	}
+	var overlap time.Duration
+	if request.OverlapSeconds != nil {
+		if overlap, err = ports.ParseSeconds(op, "overlapSeconds", request.OverlapSeconds); err != nil {
+			return err
+		}
+	}
+	if err := ports.CheckOverlap(op, overlap); err != nil {
+		return err
+	}
+	token, err := h.Owner.Rotate(r.Context(), id, overlap)
+	if err != nil {
+		return err
+	}
+	return h.answerBinding(w, id, token)
+}
+
+func (h *Handler) binding(w http.ResponseWriter, r *http.Request) error {
+	id, err := queueID("admin.getBinding", r)
+	if err != nil {
+		return err
+	}
+	token, err := h.Owner.Token(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return h.answerBinding(w, id, token)
+}
+
+func (h *Handler) answerBinding(w http.ResponseWriter, id, token string) error {
+	endpoint := h.Endpoint + "/v1/queues/" + url.PathEscape(id)
+	return h.answer(w, http.StatusOK, ports.NewWireBinding(types.QueueBinding{Endpoint: endpoint, Token: token}))
+}
+
+func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
+	q, err := h.queue(r.Context(), "admin.getStats", r)
+	if err != nil {
+		return err
+	}
+	stats, err := q.Stats(r.Context())
+	if err != nil {
+		return err
+	}
+	return h.answer(w, http.StatusOK, ports.NewWireStats(stats))
+}
+
+func (h *Handler) queue(ctx context.Context, op string, r *http.Request) (ports.Queue, error) {
+	id, err := queueID(op, r)
+	if err != nil {
+		return nil, err
+	}
+	return h.Owner.Queue(ctx, id)
+}
+
+func (h *Handler) discard(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.discardRow"
+	text := r.PathValue("row")
+	row, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(row, 10) != text {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the id of a row is a whole number: peek shows those of rows that cannot be decoded")
+	}
+	if err := body(op, w, r, &struct{}{}); err != nil {
+		return err
+	}
+	q, err := h.queue(r.Context(), op, r)
+	if err != nil {
+		return err
+	}
+	discarder, ok := q.(ports.Discarder)
+	if !ok {
+		return ports.WithStatus(ports.Errorf(ports.CodeQueueOperationFailed, op, "the queue keeps no rows that cannot be decoded").
+			WithReason(ports.ReasonUnsupported), http.StatusNotImplemented)
+	}
+	found, err := discarder.Discard(r.Context(), row)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return ports.Errorf(ports.CodeNotFound, op, "the queue has no row %d that cannot be decoded", row)
+	}
+	return h.answer(w, http.StatusNoContent, nil)
+}
