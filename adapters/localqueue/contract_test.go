@@ -1,0 +1,21 @@
+package localqueue
+
+import (
+	"testing"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/queuetest"
+)
+
+var (
+	_ ports.QueueStore    = (*Queue)(nil)
+	_ ports.Releaser      = (*Queue)(nil)
+	_ ports.Discarder     = (*Queue)(nil)
+	_ ports.HealthChecker = (*Queue)(nil)
+	_ ports.Backuper      = (*Queue)(nil)
+)
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	queuetest.Run(t, harness())
+}

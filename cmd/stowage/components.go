@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stowage-go/stowage/adapters/adminhttp"
+	"github.com/stowage-go/stowage/adapters/localkv"
+	"github.com/stowage-go/stowage/adapters/localqueue"
+	"github.com/stowage-go/stowage/adapters/memory"
+	"github.com/stowage-go/stowage/adapters/queuehttp"
+	"github.com/stowage-go/stowage/adapters/sqlitefile"
+	"github.com/stowage-go/stowage/core/catalog"
+	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+// queueClient is a queue behind a daemon.
+type queueClient interface{ ports.QueueStore }
+
+func newQueueClient(server, id, token string) (queueClient, error) {
+	endpoint, err := url.JoinPath(server, queuehttp.PathPrefix, id)
+	if err != nil {
+		return nil, usagef("the address of the daemon %q is no URL: give one like %s", server, defaultServer)
+	}
+	client, err := queuehttp.NewClient(types.QueueBinding{Endpoint: endpoint, Token: token}, queuehttp.Options{})
+	if errors.Is(err, ports.ErrBindingSetupFailed) {
+		return nil, &exitError{exitUsage, err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// kvFile is the database of a key-value store in its data directory.
+const kvFile = "localkv.sqlite"
+
+func defaultKvDir(stateDir string) string { return filepath.Join(stateDir, "kv", "default") }
+
+// openKvDir opens the store in a data directory. One that is not there is made only if create is set.
+func openKvDir(ctx context.Context, a *app, dir string, single, create bool) (ports.KvStore, error) {
+	if !create {
+		if err := checkKvFile(dir); err != nil {
+			return nil, err
+		}
+	}
+	mode := localkv.MultiProcess
+	if single {
+		mode = localkv.SingleProcess
+	}
+	store, err := localkv.Open(ctx, localkv.Options{Dir: dir, Mode: mode, Log: warnings(a)})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+func checkKvFile(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, kvFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return ports.Errorf(ports.CodeNotFound, "kv.open", "there is no key-value store in %s: name its data directory with --dir, or make one with \"stowage kv put\"", absolute(dir))
+	}
+	return err
+}
+
+// warnings is the log of a command that is not the daemon: what an operator should know, on standard
+// error.
+func warnings(a *app) *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// openConfiguredKv opens a store of a configuration. Closing it closes the composition behind it.
+func openConfiguredKv(ctx context.Context, a *app, file, stateDir, name string, create bool) (ports.KvStore, error) {
+	cfg, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if stateDir != "" {
+		if err := cfg.SetStateDir(stateDir); err != nil {
+			return nil, err
+		}
+	}
+	stores, err := newCatalog().Compose(cfg, catalog.Options{Log: warnings(a)})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range configuredStores(cfg) {
+		if !create && s.Kind == string(catalog.KindKv) && s.Name == name && s.Module == localkv.ModuleName {
+			if err := checkKvFile(s.Paths[0]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	kv, err := stores.Kv(ctx, name)
+	if err != nil {
+		return nil, errors.Join(err, stores.Close(context.WithoutCancel(ctx)))
+	}
+	return composedKv{kv, stores}, nil
+}
+
+type composedKv struct {
+	ports.Kv
+	stores *catalog.Composition
+}
+
+func (c composedKv) Close() error { return c.stores.Close(context.Background()) }
+
+// ownerModule is the module that owns the queues of a daemon's state directory.
+const ownerModule = localqueue.ModuleName
+
+// The modules of this binary.
+var (
+	kvModules    = []ports.KvModule{localkv.Module(), memory.KvModule()}
+	queueModules = []ports.QueueModule{localqueue.Module(), queuehttp.Module(), memory.QueueModule()}
+)
+
+func newCatalog() *catalog.Catalog {
+	c := catalog.New()
+	var errs []error
+	for _, m := range kvModules {
+		errs = append(errs, c.RegisterKv(m))
+	}
+	for _, m := range queueModules {
+		errs = append(errs, c.RegisterQueue(m))
+	}
+	if err := errors.Join(errs...); err != nil {
+		panic("stowage: " + err.Error()) // the lists above are wrong, whoever runs it
+	}
+	return c
+}
+
+func moduleList() []module {
+	var list []module
+	for _, m := range newCatalog().Modules() {
+		list = append(list, module{string(m.Kind), m.Name, m.Description, m.Example})
+	}
+	return list
+}
+
+func exampleConfig() string { return config.Example(localkv.ModuleName, localqueue.ModuleName) }
+
+// checkConfig validates a configuration and lists its stores. It opens and creates nothing.
+func checkConfig(ctx context.Context, file, stateDir string) ([]configuredStore, error) {
+	cfg, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if stateDir != "" {
+		if err := cfg.SetStateDir(stateDir); err != nil {
+			return nil, err
+		}
+	}
+	stores, err := newCatalog().Compose(cfg, catalog.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return configuredStores(cfg), stores.Close(ctx)
+}
+
+// configuredStores lists the stores of a configuration that was found good.
+func configuredStores(cfg *config.Config) []configuredStore {
+	list := []configuredStore{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Kv)) {
+		s := configuredStore{Kind: string(catalog.KindKv), Name: name, Module: cfg.Kv[name].Module}
+		for _, m := range kvModules {
+			if m.Name == s.Module {
+				s.Paths = pathsOf(m.Paths, cfg, name, cfg.Kv[name])
+			}
+		}
+		list = append(list, s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Queue)) {
+		s := configuredStore{Kind: string(catalog.KindQueue), Name: name, Module: cfg.Queue[name].Module}
+		for _, m := range queueModules {
+			if m.Name == s.Module {
+				s.Paths = pathsOf(m.Paths, cfg, name, cfg.Queue[name])
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// pathsOf asks a module for the paths of a store, which it has given before without an error.
+func pathsOf(ask func(ports.Env, ports.ModuleConfig) ([]string, error), cfg *config.Config, name string, store config.Store) []string {
+	if ask == nil {
+		return nil
+	}
+	env := ports.Env{Name: name, StateDir: cfg.StateDir, Clock: ports.SystemClock(), Log: slog.New(slog.DiscardHandler)}
+	paths, err := ask(env, store.Config)
+	if err != nil {
+		return nil
+	}
+	return paths
+}
+
+// handlerParts are what the HTTP side of a daemon is made of.
+type handlerParts struct {
+	owner    ports.QueueOwner
+	stateDir string
+	endpoint string // under which applications reach the daemon
+	checks   map[string]func(context.Context) error
+	version  string
+	log      *slog.Logger
+}
+
+// newHandler serves the queue protocol and the operator's side. It makes the admin token if there is
+// none yet.
+func newHandler(p handlerParts) (http.Handler, error) {
+	path := adminTokenFile(p.stateDir)
+	if _, err := adminhttp.LoadToken(path); err != nil {
+		return nil, err
+	}
+	var checks []adminhttp.Check
+	for _, name := range slices.Sorted(maps.Keys(p.checks)) {
+		checks = append(checks, adminhttp.Check{Name: name, Run: p.checks[name]})
+	}
+	return adminhttp.New(adminhttp.Options{
+		Owner:      p.owner,
+		Queues:     queuehttp.Handler(p.owner, queuehttp.HandlerOptions{Log: p.log}),
+		AdminToken: func() (string, error) { return adminhttp.LoadToken(path) },
+		Endpoint:   p.endpoint,
+		Checks:     checks,
+		Version:    p.version,
+		Log:        p.log,
+	})
+}
+
+func newServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return queuehttp.NewServer(handler, log)
+}
+
+func newAdminClient(server, token string) (adminClient, error) {
+	client, err := adminhttp.NewClient(server, token, adminhttp.ClientOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// askReady asks a daemon whether it is ready.
+func askReady(ctx context.Context, server string) (readiness, error) {
+	client, err := adminhttp.NewClient(server, "", adminhttp.ClientOptions{})
+	if err != nil {
+		return readiness{}, err
+	}
+	got, err := client.Ready(ctx)
+	if err != nil {
+		return readiness{}, err
+	}
+	state := readiness{Ready: got.Ready, Version: got.Version}
+	for _, f := range got.Failing {
+		state.Failing = append(state.Failing, failing{f.Name, f.Code, f.Reason})
+	}
+	return state, nil
+}
+
+// queueFile is the database of a queue in its data directory.
+const queueFile = "localqueue.sqlite"
+
+// openKvFile opens the key-value store of a data directory, which has to be there.
+func openKvFile(ctx context.Context, a *app, dir string) (storedFile, error) {
+	store, err := openKvDir(ctx, a, dir, false, false)
+	if err != nil {
+		return nil, err
+	}
+	return store.(*localkv.Store), nil
+}
+
+func queueDatabase(stateDir, id string) string {
+	return filepath.Join(stateDir, "queue-owned", id, queueFile)
+}
+
+// openQueueFile opens a queue without a daemon.
+func openQueueFile(ctx context.Context, a *app, path string) (storedFile, error) {
+	store, err := localqueue.Open(ctx, localqueue.Options{Dir: filepath.Dir(path), Log: warnings(a)})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// verifyStored checks a file that nobody has open as the one or the other kind of store, whichever
+// it is. It changes nothing.
+func verifyStored(ctx context.Context, path string) error {
+	err := sqlitefile.VerifyFile(ctx, sqlitefile.Options{Path: path, Schema: sqlitefile.Marked("localkv.v2"), Kind: "local KV", Failure: ports.CodeKvOperationFailed})
+	if errors.Is(err, ports.ErrUnsupported) {
+		return sqlitefile.VerifyFile(ctx, sqlitefile.Options{Path: path, Schema: sqlitefile.Marked("localqueue.v1"), Kind: "local queue", Failure: ports.CodeQueueOperationFailed})
+	}
+	return err
+}
+
+// checkEndpoint checks the URL under which a daemon says that it is reached.
+func checkEndpoint(endpoint string) error {
+	_, err := adminhttp.NewClient(endpoint, "", adminhttp.ClientOptions{})
+	return err
+}
+
+func engineVersion() string { return sqlitefile.EngineVersion() }
+
+// What a migration is asked and what it says.
+type (
+	migrationOptions = localqueue.MigrateOptions
+	migrationPlan    = localqueue.Plan
+)
+
+func migrate(ctx context.Context, options migrationOptions) (migrationPlan, error) {
+	return localqueue.Migrate(ctx, options)
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func dataOf(t testing.TB, line []byte) json.RawMessage {
+	t.Helper()
+	var d delivery
+	require.NoError(t, json.Unmarshal(line, &d))
+	return d.Payload.Data
+}
+
+// testDaemon is a daemon in a process of its own, with a client for each of its queues.
+type testDaemon struct {
+	*process
+	dir string
+}
+
+func launch(t testing.TB, dir string) testDaemon {
+	t.Helper()
+	p, err := startProcess(dir, filepath.Join(dir, "daemon.log"), cleanEnvironment())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.end(os.Kill)) })
+	return testDaemon{p, dir}
+}
+
+func (d testDaemon) reach() *reach {
+	return &reach{app: &app{getenv: func(string) string { return "" }}, server: d.address, stateDir: filepath.Join(d.dir, defaultStateDir)}
+}
+
+func (d testDaemon) create(t testing.TB, id string) {
+	t.Helper()
+	require.NoError(t, d.reach().withAdmin(func(c adminClient) error { return c.Create(t.Context(), id) }))
+}
+
+func (d testDaemon) queue(t testing.TB, id string) queueClient {
+	t.Helper()
+	q, err := d.reach().openQueue(id)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, q.Close()) })
+	return q
+}
+
+// The daemon is killed while a file is being sent: what the report says is true, and going on from
+// where it says makes the queue whole.
+func TestKillInTheMiddleOfASend(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := launch(t, dir)
+	d.create(t, "quakes")
+
+	var text strings.Builder
+	for i := range 1707 {
+		fmt.Fprintf(&text, "%d\n", i+1)
+	}
+	path := filepath.Join(dir, "numbers")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	send := func(from int, moved func(int64, int, int)) (sendReport, error) {
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		defer f.Close()
+		s := &lineSender{queue: d.queue(t, "quakes"), lines: newLineReader(f), from: from, rejected: func(rejectedLine) {}, moved: moved}
+		return s.run(t.Context())
+	}
+	// The signal is on its way while the next batches are sent: it meets one of them at any point.
+	var once sync.Once
+	report, err := send(1, func(_ int64, sent, _ int) {
+		if sent == 500 {
+			once.Do(func() { assert.NoError(t, d.cmd.Process.Kill()) })
+		}
+	})
+	require.Error(t, err)
+	require.NoError(t, d.end(os.Kill))
+	require.GreaterOrEqual(t, report.Sent, 500)
+	require.LessOrEqual(t, report.Unknown, ports.MaxBatch)
+	require.Equal(t, 1707, report.Sent+report.Unknown+report.NotTried)
+
+	d = launch(t, dir)
+	q := d.queue(t, "quakes")
+	stats, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	stored := int(stats.Total)
+	// A batch is one transaction: the unknown one is there as a whole, or not at all.
+	require.Contains(t, []int{report.Sent, report.Sent + report.Unknown}, stored)
+
+	rest, err := send(stored+1, func(int64, int, int) {})
+	require.NoError(t, err)
+	require.Equal(t, 1707-stored, rest.Sent)
+	received := drain(t, q)
+	require.Len(t, received, 1707)
+	for i, data := range received {
+		require.Equal(t, strconv.Itoa(i+1), data, "message %d", i+1)
+	}
+}
+
+// SIGTERM under load: long polls are woken, and no message whose send was a success is lost.
+func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := launch(t, dir)
+	d.create(t, "busy")
+	d.create(t, "idle")
+
+	polled := make(chan error, 1)
+	waiting := d.queue(t, "idle")
+	go func() {
+		_, err := waiting.Receive(context.Background(), types.ReceiveOptions{Wait: ports.MaxWait})
+		polled <- err
+	}()
+
+	var sent, unknown atomic.Int64
+	enough := make(chan struct{})
+	var once sync.Once
+	var producers sync.WaitGroup
+	for range 8 {
+		q := d.queue(t, "busy")
+		producers.Go(func() {
+			for {
+				err := q.Send(context.Background(), types.Text("message"), types.SendOptions{})
+				switch {
+				case errors.Is(err, ports.ErrOutcomeUnknown):
+					unknown.Add(1)
+					return
+				case err != nil:
+					return
+				}
+				if sent.Add(1) >= 200 {
+					once.Do(func() { close(enough) })
+				}
+			}
+		})
+	}
+	<-enough
+	began := time.Now()
+	require.NoError(t, d.end(syscall.SIGTERM))
+	require.NoError(t, d.err, "the exit code is 0")
+	assert.Less(t, time.Since(began), ports.MaxWait, "the stop waits for no long poll")
+	producers.Wait()
+	<-polled
+
+	d = launch(t, dir)
+	stats, err := d.queue(t, "busy").Stats(t.Context())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, stats.Total, sent.Load())
+	assert.LessOrEqual(t, stats.Total, sent.Load()+unknown.Load())
+}
+
+// A reader that goes away in the middle costs no message: what it could not be given comes back.
+func TestReceiveIntoABrokenPipeAcksNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := launch(t, dir)
+	d.create(t, "orders")
+	q := d.queue(t, "orders")
+	for range 25 {
+		require.NoError(t, q.Send(t.Context(), types.Text(strings.Repeat("x", ports.MaxPayloadBytes)), types.SendOptions{}))
+	}
+	stowage, err := exec.LookPath("stowage")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), stowage, "queue", "receive", "orders", "--max", "25", "--ack", "-o", "jsonl", "--server", d.address)
+	cmd.Dir, cmd.Env = dir, cleanEnvironment()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.Stdout = w
+	require.NoError(t, cmd.Start())
+	require.NoError(t, w.Close())
+	// One line is read, of a first batch that does not fit into the pipe.
+	_, err = bufio.NewReader(r).ReadSlice('\n')
+	require.ErrorIs(t, err, bufio.ErrBufferFull)
+	require.NoError(t, r.Close())
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	assert.Equal(t, exitFailed, exit.ExitCode())
+
+	stats, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, int64(25), stats.Total)
+	assert.Equal(t, int64(25), stats.Visible, "given back at once")
+}
+
+// The memory of the daemon does not grow with its backlog.
+func TestMemoryWithABacklog(t *testing.T) {
+	t.Parallel()
+	memoryWithBacklog(t, 20_000, 150<<20)
+}
+
+// TestSoakMemoryWithAMillionMessages is the same at the size that the promise names.
+func TestSoakMemoryWithAMillionMessages(t *testing.T) {
+	if os.Getenv("STOWAGE_SOAK") == "" {
+		t.Skip("it takes minutes: set STOWAGE_SOAK, as make soak does")
+	}
+	memoryWithBacklog(t, 1_000_000, 150<<20)
+}
+
+func memoryWithBacklog(t *testing.T, messages int, limit int64) {
+	dir := t.TempDir()
+	d := launch(t, dir)
+	d.create(t, "backlog")
+	payloads := make([]types.Payload, ports.MaxBatch)
+	for i := range payloads {
+		payloads[i] = types.JSON(fmt.Appendf(nil, `{"n":%d,"kind":"small"}`, i))
+	}
+	var batches atomic.Int64
+	batches.Store(int64(messages / len(payloads)))
+	var producers sync.WaitGroup
+	for range 16 {
+		q := d.queue(t, "backlog")
+		producers.Go(func() {
+			for batches.Add(-1) >= 0 {
+				outcomes, err := q.SendBatch(t.Context(), payloads)
+				if !assert.NoError(t, err) || !assert.Len(t, outcomes, len(payloads)) {
+					return
+				}
+			}
+		})
+	}
+	producers.Wait()
+	q := d.queue(t, "backlog")
+	use := func() {
+		// A part of the backlog is leased, nacked and acked, so that all that the owner keeps is used.
+		for range 100 {
+			received, err := q.Receive(t.Context(), types.ReceiveOptions{Max: ports.MaxBatch})
+			require.NoError(t, err)
+			require.Len(t, received, ports.MaxBatch)
+			require.NoError(t, q.Nack(t.Context(), received[0].Receipt, types.NackOptions{}))
+			require.NoError(t, q.Ack(t.Context(), received[1].Receipt))
+		}
+		stats, err := q.Stats(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, stats.Total, int64(messages)*9/10)
+	}
+	use()
+	grown := residentMemory(t, d.cmd.Process.Pid)
+	t.Logf("%d messages: %d MiB resident after filling", messages, grown>>20)
+	assert.Less(t, grown, limit, "resident memory after filling")
+
+	require.NoError(t, d.end(syscall.SIGTERM))
+	d = launch(t, dir)
+	q = d.queue(t, "backlog")
+	use()
+	opened := residentMemory(t, d.cmd.Process.Pid)
+	t.Logf("%d messages: %d MiB resident after opening", messages, opened>>20)
+	assert.Less(t, opened, limit, "resident memory after opening")
+}
+
+// residentMemory is the peak of the resident memory of a process, in bytes.
+func residentMemory(t testing.TB, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("this system has no /proc to read the memory of a process from")
+	}
+	require.NoError(t, err)
+	for line := range strings.Lines(string(status)) {
+		rest, ok := strings.CutPrefix(line, "VmHWM:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+		require.NoError(t, err)
+		return kib << 10
+	}
+	require.Fail(t, "no VmHWM in the status of the process")
+	return 0
+}
+
+// A stop waits for a request that is on its way; a second signal does not.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := launch(t, dir)
+	d.create(t, "orders")
+	token, err := d.reach().queueToken("orders")
+	require.NoError(t, err)
+	address := strings.TrimPrefix(d.address, "http://")
+	slow, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer slow.Close()
+	_, err = fmt.Fprintf(slow, "POST /v1/queues/orders HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", address, token)
+	require.NoError(t, err)
+	// The daemon asks for the body: the request is running.
+	status, err := bufio.NewReader(slow).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, status, "100 Continue")
+
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return errors.Is(err, syscall.ECONNREFUSED)
+		}
+		assert.NoError(t, c.Close())
+		return false
+	}, time.Minute, 10*time.Millisecond, "the listener closes")
+	select {
+	case <-d.done:
+		require.Fail(t, "the stop waits for the request")
+	default:
+	}
+	began := time.Now()
+	require.NoError(t, d.end(syscall.SIGTERM))
+	assert.Less(t, time.Since(began), stopTimeout/2)
+	var exit *exec.ExitError
+	require.ErrorAs(t, d.err, &exit)
+	assert.Equal(t, exitFailed, exit.ExitCode())
+}

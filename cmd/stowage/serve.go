@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stowage-go/stowage/core/catalog"
+	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+// stopTimeout is how long a stop waits for running requests before it cuts them off. It is above the
+// time that a slow request body may take.
+const stopTimeout = 35 * time.Second
+
+func serveCommand(a *app) *cobra.Command {
+	var file, state, listen, endpoint string
+	level := &choice{"info", []string{"debug", "info", "warn", "error"}}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon that owns the queues of a state directory",
+		Long: `Run the daemon that owns the queues of a state directory and serves them over HTTP. Without a
+configuration it keeps everything in ./stowage-data and listens on 127.0.0.1:7420. Every queue
+directory that is there at the start is one of its queues.
+
+The address and the next command to try go to standard output, the log to standard error: text on a
+terminal, JSON lines otherwise. Port 0 lets the system choose one. There is no TLS: beyond the
+loopback interface, put a proxy in front.
+
+SIGTERM and SIGINT stop it cleanly: long polls are woken, running operations finish, and the exit code
+is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message that was
+accepted.`,
+		Example: `  stowage serve
+  stowage serve --state-dir /var/lib/stowage --listen 127.0.0.1:8080
+  stowage serve --config stowage.toml`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&file, "config", "", "configuration file (default: none, built-in defaults)")
+	flags.StringVar(&state, "state-dir", "", "state directory, in place of the configured one (default $"+envStateDir+", else "+defaultStateDir+")")
+	flags.StringVar(&listen, "listen", "", "host:port to listen on, in place of the configured one (default "+config.DefaultListen+")")
+	flags.StringVar(&endpoint, "endpoint", "", "URL under which applications reach the daemon, for bindings (default: the address that it listens on)")
+	flags.Var(level, "log-level", "the least level that is logged")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := loadConfig(a, cmd, file, state)
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("listen") {
+			if err := cfg.SetListen(listen); err != nil {
+				return err
+			}
+		}
+		if cmd.Flags().Changed("endpoint") {
+			if err := checkEndpoint(endpoint); err != nil {
+				return err
+			}
+		}
+		d, err := startDaemon(cmd.Context(), cfg, endpoint, newLogger(a.err, level.value))
+		if err != nil {
+			return err
+		}
+		announce(a.out, a.getenv, d.address(), cfg.StateDir)
+		return d.run(cmd.Context())
+	}
+	return cmd
+}
+
+// loadConfig reads the configuration that a command names, or takes the built-in defaults. The state
+// directory of the flag goes before that of the file, and that of the environment counts only where
+// there is no file.
+func loadConfig(a *app, cmd *cobra.Command, file, state string) (*config.Config, error) {
+	if !cmd.Flags().Changed("config") {
+		if cmd.Flags().Changed("state-dir") {
+			return config.Default(state)
+		}
+		return config.Default(stateDir(a, ""))
+	}
+	cfg, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Flags().Changed("state-dir") {
+		return cfg, cfg.SetStateDir(state)
+	}
+	return cfg, nil
+}
+
+func newLogger(w *os.File, word string) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		panic("stowage: " + err.Error()) // the flag takes no other words
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// announce prints where the daemon is, and the next command to try, as it has to be typed here.
+func announce(w io.Writer, getenv func(string) string, address, stateDir string) {
+	program := "stowage"
+	if strings.ContainsRune(os.Args[0], filepath.Separator) {
+		program = os.Args[0]
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "stowage is ready at %s\n", address)
+	fmt.Fprintf(&text, "its state is in %s\n\ntry, in another terminal:\n", printable(stateDir))
+	if firstOf(getenv(envServer), defaultServer) != address {
+		fmt.Fprintf(&text, "  export %s=%s\n", envServer, address)
+	}
+	if absolute(firstOf(getenv(envStateDir), defaultStateDir)) != stateDir {
+		fmt.Fprintf(&text, "  export %s=%s\n", envStateDir, shellQuote(stateDir))
+	}
+	fmt.Fprintf(&text, "  %s queue create orders\n", shellQuote(program))
+	fmt.Fprintf(&text, "  %s queue send orders '{\"id\":1}'\n", shellQuote(program))
+	fmt.Fprintf(&text, "  %s queue receive orders --ack -o jsonl\n", shellQuote(program))
+	// Whoever closed standard output does not want to know; the daemon is there all the same.
+	_, _ = io.WriteString(w, text.String())
+}
+
+func shellQuote(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-:@+=,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// daemon serves the queues of one owner.
+type daemon struct {
+	log      *slog.Logger
+	stores   *catalog.Composition
+	listener net.Listener
+	server   *http.Server
+	stopping atomic.Bool
+}
+
+// startDaemon takes the address first and the state directory second, so that a daemon which cannot
+// have both leaves nothing behind.
+func startDaemon(ctx context.Context, cfg *config.Config, endpoint string, log *slog.Logger) (*daemon, error) {
+	stores, err := newCatalog().Compose(cfg, catalog.Options{Log: log, OwnerModule: ownerModule})
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{log: log, stores: stores}
+	if err := d.start(ctx, cfg, endpoint); err != nil {
+		if d.listener != nil {
+			err = errors.Join(err, d.listener.Close())
+		}
+		return nil, errors.Join(err, stores.Close(context.WithoutCancel(ctx)))
+	}
+	return d, nil
+}
+
+func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string) error {
+	var err error
+	if d.listener, err = listen(ctx, cfg.HTTP.Listen); err != nil {
+		return err
+	}
+	owner, err := d.stores.Owner(ctx)
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(handlerParts{
+		owner:    owner,
+		stateDir: cfg.StateDir,
+		endpoint: firstOf(endpoint, d.address()),
+		checks:   map[string]func(context.Context) error{"daemon": d.running, "stores": d.healthy},
+		version:  version(),
+		log:      d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.server = newServer(handler, d.log)
+	queues, err := owner.List(ctx)
+	if err != nil {
+		return err
+	}
+	d.describe(cfg, queues)
+	return nil
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, exitf(exitUnavailable, "listen on %s: another program uses this address, maybe another daemon; stop it, or choose another address with --listen", address)
+	case errors.Is(err, os.ErrPermission):
+		return nil, exitf(exitDenied, "listen on %s: %w; choose a port above 1023 with --listen", address, err)
+	case err != nil:
+		return nil, exitf(exitUsage, "listen on %s: %w; choose an address of this machine with --listen", address, err)
+	}
+	return listener, nil
+}
+
+// address is the URL of the daemon, as a client on this machine reaches it.
+func (d *daemon) address() string {
+	host, port, err := net.SplitHostPort(d.listener.Addr().String())
+	if err != nil {
+		return "http://" + d.listener.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// describe logs what the daemon runs with.
+func (d *daemon) describe(cfg *config.Config, queues []types.QueueInfo) {
+	file := "built-in defaults"
+	if cfg.File != "" {
+		file = absolute(cfg.File)
+	}
+	d.log.Info("the daemon starts", "config", file, "state_dir", cfg.StateDir, "listen", d.listener.Addr().String(), "owner", ownerModule)
+	for _, s := range configuredStores(cfg) {
+		switch {
+		case s.Kind == string(catalog.KindKv):
+			d.log.Info("key-value store, which applications open themselves", "name", s.Name, "module", s.Module, "paths", s.Paths)
+		case s.Module != ownerModule:
+			d.log.Warn("this queue is not served: the daemon serves the queues of its own state directory", "name", s.Name, "module", s.Module)
+		default:
+			d.log.Info("configured queue", "name", s.Name, "module", s.Module, "paths", s.Paths)
+		}
+	}
+	for _, q := range queues {
+		if q.Err == nil { // the owner has reported the others
+			d.log.Info("queue", "name", q.ID)
+		}
+	}
+	if tcp, ok := d.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		d.log.Warn("the daemon can be reached from other machines, and its traffic and tokens are not encrypted: put a proxy with TLS in front, or listen on 127.0.0.1", "listen", d.listener.Addr().String())
+	}
+}
+
+// running fails once a stop has begun.
+func (d *daemon) running(context.Context) error {
+	if d.stopping.Load() {
+		return ports.Errorf(ports.CodeStoreClosed, "ready", "the daemon is stopping")
+	}
+	return nil
+}
+
+// healthy asks the stores.
+func (d *daemon) healthy(ctx context.Context) error {
+	var failed []error
+	for _, err := range d.stores.HealthCheck(ctx) {
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// run serves until ctx ends, then stops.
+func (d *daemon) run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(d.listener) }()
+	select {
+	case err := <-served:
+		return errors.Join(fmt.Errorf("serve HTTP: %w", err), d.stores.Close(context.WithoutCancel(ctx)))
+	case <-ctx.Done():
+	}
+	d.log.Info("the daemon stops", "reason", context.Cause(ctx).Error())
+	err := d.stop(context.WithoutCancel(ctx))
+	<-served
+	if err == nil {
+		d.log.Info("the daemon has stopped")
+	}
+	return err
+}
+
+// stop closes the listener and the stores at the same time: closing the owner wakes the long polls
+// that the server waits for, and lets running operations finish.
+func (d *daemon) stop(ctx context.Context) error {
+	d.stopping.Store(true)
+	limited, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	drained := make(chan error, 1)
+	go func() {
+		err := d.server.Shutdown(limited)
+		if errors.Is(err, context.DeadlineExceeded) {
+			d.log.Warn("requests were still running and are cut off", "after", stopTimeout)
+			err = d.server.Close()
+		}
+		drained <- err
+	}()
+	return errors.Join(d.stores.Close(limited), <-drained)
+}

@@ -1,0 +1,12 @@
+module example.org/orders
+
+go 1.26.0
+
+require (
+	github.com/stowage-go/stowage/adapters/localkv v0.1.0
+	github.com/stowage-go/stowage/adapters/localqueue v0.1.0
+	github.com/stowage-go/stowage/adapters/memory v0.1.0
+	github.com/stowage-go/stowage/core v0.1.0
+	github.com/stowage-go/stowage/ports v0.1.0
+	github.com/stowage-go/stowage/types v0.1.0
+)

@@ -1,0 +1,25 @@
+package flaky_test
+
+import (
+	"testing"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/flaky"
+	"github.com/stowage-go/stowage/testkit/kvtest"
+	"github.com/stowage-go/stowage/testkit/queuetest"
+)
+
+var (
+	_ ports.KvStore    = (*flaky.Kv)(nil)
+	_ ports.QueueStore = (*flaky.Queue)(nil)
+)
+
+func TestKvWithoutFaultsKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, kvHarness())
+}
+
+func TestQueueWithoutFaultsKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	queuetest.Run(t, queueHarness())
+}

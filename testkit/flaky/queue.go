@@ -1,0 +1,116 @@
+package flaky
+
+import (
+	"context"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+// Queue is a ports.QueueStore that fails as its Faults say. A call that fails returns no result,
+// also when it had its effect: messages that a failed receive has claimed stay hidden for their
+// lease.
+type Queue struct {
+	inner  ports.QueueStore
+	faults *Faults
+}
+
+// NewQueue wraps a queue. The wrapper is a ports.Releaser or a ports.Discarder if the queue is: ask
+// it with a type assertion, as one would ask the queue.
+func NewQueue(inner ports.QueueStore, faults *Faults) ports.QueueStore {
+	q := &Queue{inner, faults}
+	releaser, releases := inner.(ports.Releaser)
+	discarder, discards := inner.(ports.Discarder)
+	switch {
+	case releases && discards:
+		return struct {
+			*Queue
+			flakyReleaser
+			flakyDiscarder
+		}{q, flakyReleaser{releaser, faults}, flakyDiscarder{discarder, faults}}
+	case releases:
+		return struct {
+			*Queue
+			flakyReleaser
+		}{q, flakyReleaser{releaser, faults}}
+	case discards:
+		return struct {
+			*Queue
+			flakyDiscarder
+		}{q, flakyDiscarder{discarder, faults}}
+	}
+	return q
+}
+
+// Send implements ports.Queue.
+func (q *Queue) Send(ctx context.Context, payload types.Payload, opts types.SendOptions) error {
+	return q.faults.around(ctx, QueueSend, func() error { return q.inner.Send(ctx, payload, opts) })
+}
+
+// SendBatch implements ports.Queue.
+func (q *Queue) SendBatch(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	return result(ctx, q.faults, QueueSendBatch, func() ([]types.SendOutcome, error) { return q.inner.SendBatch(ctx, payloads) })
+}
+
+// Receive implements ports.Queue.
+func (q *Queue) Receive(ctx context.Context, opts types.ReceiveOptions) ([]types.Message, error) {
+	return result(ctx, q.faults, QueueReceive, func() ([]types.Message, error) { return q.inner.Receive(ctx, opts) })
+}
+
+// Ack implements ports.Queue.
+func (q *Queue) Ack(ctx context.Context, receipt string) error {
+	return q.faults.around(ctx, QueueAck, func() error { return q.inner.Ack(ctx, receipt) })
+}
+
+// AckBatch implements ports.Queue.
+func (q *Queue) AckBatch(ctx context.Context, receipts []string) ([]types.AckOutcome, error) {
+	return result(ctx, q.faults, QueueAckBatch, func() ([]types.AckOutcome, error) { return q.inner.AckBatch(ctx, receipts) })
+}
+
+// Nack implements ports.Queue.
+func (q *Queue) Nack(ctx context.Context, receipt string, opts types.NackOptions) error {
+	return q.faults.around(ctx, QueueNack, func() error { return q.inner.Nack(ctx, receipt, opts) })
+}
+
+// Renew implements ports.Queue.
+func (q *Queue) Renew(ctx context.Context, receipt string, opts types.RenewOptions) error {
+	return q.faults.around(ctx, QueueRenew, func() error { return q.inner.Renew(ctx, receipt, opts) })
+}
+
+// Purge implements ports.Queue.
+func (q *Queue) Purge(ctx context.Context) error {
+	return q.faults.around(ctx, QueuePurge, func() error { return q.inner.Purge(ctx) })
+}
+
+// Stats implements ports.Queue.
+func (q *Queue) Stats(ctx context.Context) (types.QueueStats, error) {
+	return result(ctx, q.faults, QueueStats, func() (types.QueueStats, error) { return q.inner.Stats(ctx) })
+}
+
+// Peek implements ports.Queue.
+func (q *Queue) Peek(ctx context.Context, opts types.PeekOptions) ([]types.PeekedMessage, error) {
+	return result(ctx, q.faults, QueuePeek, func() ([]types.PeekedMessage, error) { return q.inner.Peek(ctx, opts) })
+}
+
+// Close closes the queue within.
+func (q *Queue) Close() error { return q.inner.Close() }
+
+type flakyReleaser struct {
+	inner  ports.Releaser
+	faults *Faults
+}
+
+// Release implements ports.Releaser.
+func (r flakyReleaser) Release(ctx context.Context, receipts []string) error {
+	return r.faults.around(ctx, QueueRelease, func() error { return r.inner.Release(ctx, receipts) })
+}
+
+type flakyDiscarder struct {
+	inner  ports.Discarder
+	faults *Faults
+}
+
+// Discard implements ports.Discarder.
+func (d flakyDiscarder) Discard(ctx context.Context, id int64) (bool, error) {
+	return result(ctx, d.faults, QueueDiscard, func() (bool, error) { return d.inner.Discard(ctx, id) })
+}
