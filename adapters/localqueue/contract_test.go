@@ -8,11 +8,14 @@ import (
 )
 
 var (
-	_ ports.QueueStore    = (*Queue)(nil)
-	_ ports.Releaser      = (*Queue)(nil)
-	_ ports.Discarder     = (*Queue)(nil)
-	_ ports.HealthChecker = (*Queue)(nil)
-	_ ports.Backuper      = (*Queue)(nil)
+	_ ports.QueueStore      = (*Queue)(nil)
+	_ ports.Releaser        = (*Queue)(nil)
+	_ ports.Discarder       = (*Queue)(nil)
+	_ ports.HealthChecker   = (*Queue)(nil)
+	_ ports.Backuper        = (*Queue)(nil)
+	_ ports.QueueOwnerStore = (*Owner)(nil)
+	_ ports.HealthChecker   = (*Owner)(nil)
+	_ DeadLetterSink        = queueSink{}
 )
 
 func TestContract(t *testing.T) {

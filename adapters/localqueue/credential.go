@@ -39,7 +39,7 @@ type credentials struct {
 
 	mu    sync.RWMutex
 	byID  map[string]*credential
-	dummy [sha256.Size]byte // what a token for an unknown queue is compared with
+	dummy [sha256.Size]byte // random; what a token for an unknown queue is compared with
 }
 
 type credential struct {
@@ -201,7 +201,7 @@ func (c *credentials) check(id, token string) bool {
 	defer c.mu.RUnlock()
 	cred := c.byID[id]
 	if cred == nil {
-		return subtle.ConstantTimeCompare(digest[:], c.dummy[:]) == 1 && false
+		cred = &credential{current: c.dummy} // no token has this digest
 	}
 	good := subtle.ConstantTimeCompare(digest[:], cred.current[:])
 	for _, o := range cred.old {

@@ -148,6 +148,19 @@ func makeDirectory(path string) (made bool, err error) {
 	return true, syncDirectory(filepath.Dir(path))
 }
 
+// makeDirectories makes a directory with its parents, each of their names durable: a store in a
+// directory whose name a power cut takes back is lost, whatever it has synced itself.
+func makeDirectories(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := makeDirectories(filepath.Dir(path)); err != nil {
+		return err
+	}
+	_, err := makeDirectory(path)
+	return err
+}
+
 // syncDirectory makes the names in a directory durable.
 func syncDirectory(path string) error {
 	dir, err := os.Open(path)

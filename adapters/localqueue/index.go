@@ -123,7 +123,9 @@ func (q *Queue) load(ctx context.Context, clock ports.Clock) error {
 	limit := wall.Add(trustedAhead).UnixMilli()
 	latest := wall.UnixMilli()
 	x := newIndex()
-	err := q.file.Snapshot(ctx, "queue.open", func(c *sqlitefile.Conn) error {
+	// On the writer's connection, whose cache is the only one then.
+	err := q.file.Write(ctx, "queue.open", func(tx *sqlitefile.Tx) error {
+		c := tx.Conn
 		if err := c.Query(sqlAhead, func(row sqlitefile.Row) error {
 			latest = row.Int64(0)
 			return nil

@@ -2,6 +2,8 @@ package localqueue
 
 import (
 	"log/slog"
+	"path/filepath"
+	"strings"
 
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
 	"github.com/stowage-go/stowage/ports"
@@ -34,9 +36,14 @@ const (
 )
 
 func (o Options) check(op string) (Options, error) {
-	if o.Dir == "" {
-		return o, ports.Errorf(ports.CodeInvalidConfig, op, "the data directory of a queue is empty: name one")
+	if o.Dir == "" || strings.ContainsRune(o.Dir, 0) {
+		return o, ports.Errorf(ports.CodeInvalidConfig, op, "the data directory of a queue is %q: name one", o.Dir)
 	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return o, ports.Errorf(ports.CodeInvalidConfig, op, "the data directory %q of a queue cannot be made absolute: %w", o.Dir, err)
+	}
+	o.Dir = dir
 	if o.MaxReceives < 0 || o.MaxReceives > maxMaxReceives {
 		return o, ports.Errorf(ports.CodeInvalidConfig, op, "max_receives is %d: give 1 to %d, or 0 for no limit", o.MaxReceives, maxMaxReceives)
 	}

@@ -94,7 +94,7 @@ func OpenOwner(ctx context.Context, o OwnerOptions) (*Owner, error) {
 		legacy:  filepath.Join(o.StateDir, legacyName),
 		entries: make(map[string]*entry),
 	}
-	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
+	if err := makeDirectories(o.StateDir); err != nil {
 		return nil, setupError(op, "the state directory %s cannot be made: %w", o.StateDir, err)
 	}
 	if _, err := makeDirectory(w.dir); err != nil {

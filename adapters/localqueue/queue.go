@@ -45,6 +45,12 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := makeDirectories(o.Dir); err != nil {
+		return nil, setupError("queue.open", "the directory of the queue %s cannot be made: %w", o.Dir, err)
+	}
 	file, err := sqlitefile.Open(ctx, sqlitefile.Options{
 		Path:       filepath.Join(o.Dir, databaseName),
 		Schema:     schema(),

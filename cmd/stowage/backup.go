@@ -47,8 +47,7 @@ func (t *fileTarget) open(ctx context.Context, flag string) (storedFile, error) 
 	if err != nil {
 		return nil, err
 	}
-	store, err := openQueueFile(ctx, t.app, path)
-	return store, t.inUse(err)
+	return openQueueFile(ctx, t.app, path)
 }
 
 // queuePath is the database of the queue, which has to be there.
@@ -69,7 +68,7 @@ func (t *fileTarget) verifyQueue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return verifyStored(ctx, path)
+	return verifyStored(ctx, path, queueFormat)
 }
 
 // verifyKv leaves a store that nobody has as it is, and goes through its engine if somebody has it.
@@ -80,19 +79,11 @@ func (t *fileTarget) verifyKv(ctx context.Context) error {
 	if err := checkKvFile(t.kvDir); err != nil {
 		return err
 	}
-	err := verifyStored(ctx, filepath.Join(t.kvDir, kvFile))
+	err := verifyStored(ctx, filepath.Join(t.kvDir, kvFile), kvFormat)
 	if !errors.Is(err, ports.ErrInUse) {
 		return err
 	}
 	return t.with(ctx, "kv-dir", func(store ports.Backuper) error { return store.Verify(ctx) })
-}
-
-// inUse adds what to do to the error of a queue that somebody has.
-func (t *fileTarget) inUse(err error) error {
-	if errors.Is(err, ports.ErrInUse) {
-		return fmt.Errorf("%w; stop the daemon first, its queues are its alone", err)
-	}
-	return err
 }
 
 func (t *fileTarget) with(ctx context.Context, flag string, fn func(ports.Backuper) error) error {
@@ -168,7 +159,7 @@ Nothing is changed. A key-value store may be in use meanwhile; a queue or a file
 		case "file":
 			err = verifyFile(cmd.Context(), file)
 		case "queue":
-			err = t.inUse(t.verifyQueue(cmd.Context()))
+			err = t.verifyQueue(cmd.Context())
 		default:
 			err = t.verifyKv(cmd.Context())
 		}
@@ -192,5 +183,5 @@ func verifyFile(ctx context.Context, path string) error {
 	if info.Size() == 0 {
 		return exitf(exitFailed, "%s is empty: it is no backup", path)
 	}
-	return verifyStored(ctx, path)
+	return verifyStored(ctx, path, kvFormat, queueFormat)
 }

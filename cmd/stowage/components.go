@@ -23,97 +23,6 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// queueClient is a queue behind a daemon.
-type queueClient interface{ ports.QueueStore }
-
-func newQueueClient(server, id, token string) (queueClient, error) {
-	endpoint, err := url.JoinPath(server, queuehttp.PathPrefix, id)
-	if err != nil {
-		return nil, usagef("the address of the daemon %q is no URL: give one like %s", server, defaultServer)
-	}
-	client, err := queuehttp.NewClient(types.QueueBinding{Endpoint: endpoint, Token: token}, queuehttp.Options{})
-	if errors.Is(err, ports.ErrBindingSetupFailed) {
-		return nil, &exitError{exitUsage, err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return client, nil
-}
-
-// kvFile is the database of a key-value store in its data directory.
-const kvFile = "localkv.sqlite"
-
-func defaultKvDir(stateDir string) string { return filepath.Join(stateDir, "kv", "default") }
-
-// openKvDir opens the store in a data directory. One that is not there is made only if create is set.
-func openKvDir(ctx context.Context, a *app, dir string, single, create bool) (ports.KvStore, error) {
-	if !create {
-		if err := checkKvFile(dir); err != nil {
-			return nil, err
-		}
-	}
-	mode := localkv.MultiProcess
-	if single {
-		mode = localkv.SingleProcess
-	}
-	store, err := localkv.Open(ctx, localkv.Options{Dir: dir, Mode: mode, Log: warnings(a)})
-	if err != nil {
-		return nil, err
-	}
-	return store, nil
-}
-
-func checkKvFile(dir string) error {
-	_, err := os.Stat(filepath.Join(dir, kvFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return ports.Errorf(ports.CodeNotFound, "kv.open", "there is no key-value store in %s: name its data directory with --dir, or make one with \"stowage kv put\"", absolute(dir))
-	}
-	return err
-}
-
-// warnings is the log of a command that is not the daemon: what an operator should know, on standard
-// error.
-func warnings(a *app) *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-// openConfiguredKv opens a store of a configuration. Closing it closes the composition behind it.
-func openConfiguredKv(ctx context.Context, a *app, file, stateDir, name string, create bool) (ports.KvStore, error) {
-	cfg, err := config.Load(file)
-	if err != nil {
-		return nil, err
-	}
-	if stateDir != "" {
-		if err := cfg.SetStateDir(stateDir); err != nil {
-			return nil, err
-		}
-	}
-	stores, err := newCatalog().Compose(cfg, catalog.Options{Log: warnings(a)})
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range configuredStores(cfg) {
-		if !create && s.Kind == string(catalog.KindKv) && s.Name == name && s.Module == localkv.ModuleName {
-			if err := checkKvFile(s.Paths[0]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	kv, err := stores.Kv(ctx, name)
-	if err != nil {
-		return nil, errors.Join(err, stores.Close(context.WithoutCancel(ctx)))
-	}
-	return composedKv{kv, stores}, nil
-}
-
-type composedKv struct {
-	ports.Kv
-	stores *catalog.Composition
-}
-
-func (c composedKv) Close() error { return c.stores.Close(context.Background()) }
-
 // ownerModule is the module that owns the queues of a daemon's state directory.
 const ownerModule = localqueue.ModuleName
 
@@ -239,6 +148,28 @@ func newServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return queuehttp.NewServer(handler, log)
 }
 
+// checkEndpoint checks the URL under which a daemon says that it is reached.
+func checkEndpoint(endpoint string) error {
+	_, err := adminhttp.NewClient(endpoint, "", adminhttp.ClientOptions{})
+	return err
+}
+
+// newQueueClient makes a client of a queue. It sends nothing.
+func newQueueClient(server, id, token string) (ports.QueueStore, error) {
+	endpoint, err := url.JoinPath(server, queuehttp.PathPrefix, id)
+	if err != nil {
+		return nil, usagef("the address of the daemon %q is no URL: give one like %s", server, defaultServer)
+	}
+	client, err := queuehttp.NewClient(types.QueueBinding{Endpoint: endpoint, Token: token}, queuehttp.Options{})
+	if errors.Is(err, ports.ErrBindingSetupFailed) {
+		return nil, &exitError{exitUsage, err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
 func newAdminClient(server, token string) (adminClient, error) {
 	client, err := adminhttp.NewClient(server, token, adminhttp.ClientOptions{})
 	if err != nil {
@@ -263,6 +194,79 @@ func askReady(ctx context.Context, server string) (readiness, error) {
 	}
 	return state, nil
 }
+
+// kvFile is the database of a key-value store in its data directory.
+const kvFile = "localkv.sqlite"
+
+func defaultKvDir(stateDir string) string { return filepath.Join(stateDir, "kv", "default") }
+
+// openKvDir opens the store in a data directory. One that is not there is made only if create is set.
+func openKvDir(ctx context.Context, a *app, dir string, single, create bool) (ports.KvStore, error) {
+	if !create {
+		if err := checkKvFile(dir); err != nil {
+			return nil, err
+		}
+	}
+	mode := localkv.MultiProcess
+	if single {
+		mode = localkv.SingleProcess
+	}
+	store, err := localkv.Open(ctx, localkv.Options{Dir: dir, Mode: mode, Log: warnings(a)})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+func checkKvFile(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, kvFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return ports.Errorf(ports.CodeNotFound, "kv.open", "there is no key-value store in %s: name its data directory with --dir, or make one with \"stowage kv put\"", absolute(dir))
+	}
+	return err
+}
+
+// warnings is the log of a command that is not the daemon: what an operator should know, on standard
+// error.
+func warnings(a *app) *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// openConfiguredKv opens a store of a configuration. Closing it closes the composition behind it.
+func openConfiguredKv(ctx context.Context, a *app, file, stateDir, name string, create bool) (ports.KvStore, error) {
+	cfg, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if stateDir != "" {
+		if err := cfg.SetStateDir(stateDir); err != nil {
+			return nil, err
+		}
+	}
+	stores, err := newCatalog().Compose(cfg, catalog.Options{Log: warnings(a)})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range configuredStores(cfg) {
+		if !create && s.Kind == string(catalog.KindKv) && s.Name == name && s.Module == localkv.ModuleName {
+			if err := checkKvFile(s.Paths[0]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	kv, err := stores.Kv(ctx, name)
+	if err != nil {
+		return nil, errors.Join(err, stores.Close(context.WithoutCancel(ctx)))
+	}
+	return composedKv{kv, stores}, nil
+}
+
+type composedKv struct {
+	ports.Kv
+	stores *catalog.Composition
+}
+
+func (c composedKv) Close() error { return c.stores.Close(context.Background()) }
 
 // queueFile is the database of a queue in its data directory.
 const queueFile = "localqueue.sqlite"
@@ -289,23 +293,24 @@ func openQueueFile(ctx context.Context, a *app, path string) (storedFile, error)
 	return store, nil
 }
 
-// verifyStored checks a file that nobody has open as the one or the other kind of store, whichever
-// it is. It changes nothing.
-func verifyStored(ctx context.Context, path string) error {
-	err := sqlitefile.VerifyFile(ctx, sqlitefile.Options{Path: path, Schema: sqlitefile.Marked("localkv.v2"), Kind: "local KV", Failure: ports.CodeKvOperationFailed})
-	if errors.Is(err, ports.ErrUnsupported) {
-		return sqlitefile.VerifyFile(ctx, sqlitefile.Options{Path: path, Schema: sqlitefile.Marked("localqueue.v1"), Kind: "local queue", Failure: ports.CodeQueueOperationFailed})
+// The kinds of stores that a file can hold.
+var (
+	kvFormat    = sqlitefile.Options{Schema: sqlitefile.Marked("localkv.v2"), Kind: "local KV", Failure: ports.CodeKvOperationFailed}
+	queueFormat = sqlitefile.Options{Schema: sqlitefile.Marked("localqueue.v1"), Kind: "local queue", Failure: ports.CodeQueueOperationFailed}
+)
+
+// verifyStored checks a file that nobody has open as a store of the first format that it has. It
+// changes nothing.
+func verifyStored(ctx context.Context, path string, formats ...sqlitefile.Options) error {
+	var err error
+	for _, format := range formats {
+		format.Path = path
+		if err = sqlitefile.VerifyFile(ctx, format); !errors.Is(err, ports.ErrUnsupported) {
+			return err
+		}
 	}
 	return err
 }
-
-// checkEndpoint checks the URL under which a daemon says that it is reached.
-func checkEndpoint(endpoint string) error {
-	_, err := adminhttp.NewClient(endpoint, "", adminhttp.ClientOptions{})
-	return err
-}
-
-func engineVersion() string { return sqlitefile.EngineVersion() }
 
 // What a migration is asked and what it says.
 type (
@@ -316,3 +321,5 @@ type (
 func migrate(ctx context.Context, options migrationOptions) (migrationPlan, error) {
 	return localqueue.Migrate(ctx, options)
 }
+
+func engineVersion() string { return sqlitefile.EngineVersion() }

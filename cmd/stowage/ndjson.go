@@ -147,9 +147,7 @@ func (s *lineSender) sendAll(ctx context.Context) error {
 			// What was read before is good, and goes in before the failure is reported.
 			return errors.Join(s.flush(ctx), err)
 		}
-		if err := s.add(ctx, l); err != nil {
-			return err
-		}
+		s.add(l)
 		if len(s.batch) == ports.MaxBatch || !s.lines.ready() {
 			if err := s.flush(ctx); err != nil {
 				return err
@@ -158,22 +156,27 @@ func (s *lineSender) sendAll(ctx context.Context) error {
 	}
 }
 
-func (s *lineSender) add(_ context.Context, l line) error {
-	if l.number < s.from || !l.tooLong && len(bytes.TrimSpace(l.text)) == 0 {
-		return nil
+// add puts a line into the batch, unless there is nothing in it, or nothing good.
+func (s *lineSender) add(l line) {
+	if s.skips(l) {
+		return
 	}
 	if l.tooLong {
 		s.reject(l.number, ports.Errorf(ports.CodeInvalidInput, "queue.send", "the line has more than %d bytes: a payload has at most %d", maxLine, ports.MaxPayloadBytes))
-		return nil
+		return
 	}
 	payload, err := ports.CheckPayload("queue.send", types.JSON(l.text))
 	if err != nil {
 		s.reject(l.number, err)
-		return nil
+		return
 	}
 	s.batch = append(s.batch, payload)
 	s.numbers = append(s.numbers, l.number)
-	return nil
+}
+
+// skips reports whether a line is before the first one to send, or blank.
+func (s *lineSender) skips(l line) bool {
+	return l.number < s.from || !l.tooLong && len(bytes.TrimSpace(l.text)) == 0
 }
 
 func (s *lineSender) reject(number int, err error) {
@@ -245,7 +248,7 @@ func (s *lineSender) countRest() {
 		if err != nil {
 			return // the end, or a failure that has been met before
 		}
-		if l.number < s.from || !l.tooLong && len(bytes.TrimSpace(l.text)) == 0 {
+		if s.skips(l) {
 			continue
 		}
 		s.report.NotTried++

@@ -45,7 +45,7 @@ runs on the machine of the daemon, and come from a file or the environment elsew
 }
 
 // openQueue makes a client of the queue. It sends nothing.
-func (r *reach) openQueue(id string) (queueClient, error) {
+func (r *reach) openQueue(id string) (ports.QueueStore, error) {
 	token, err := r.queueToken(id)
 	if err != nil {
 		return nil, err

@@ -56,12 +56,12 @@ func TestReadmeWalkThrough(t *testing.T) {
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	assert.Contains(t, string(output), "sent 1707, rejected 0, unknown 0\n")
-	assert.Contains(t, string(output), "1707 received.jsonl")
+	assert.Contains(t, string(output), "1707 bin/received.jsonl")
 	assert.Regexp(t, `(?m)^0 +0 +0 +0 +0 +0s$`, string(output))
 
 	sent, err := os.ReadFile(quakes)
 	require.NoError(t, err)
-	received, err := os.ReadFile(filepath.Join(dir, "received.jsonl"))
+	received, err := os.ReadFile(filepath.Join(dir, "bin", "received.jsonl"))
 	require.NoError(t, err)
 	assert.Equal(t, 1707, bytes.Count(received, []byte("\n")))
 	var payloads []byte

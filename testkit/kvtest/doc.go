@@ -3,5 +3,6 @@
 //
 // The suite looks at a store from the outside only, through the port. What a harness claims is
 // tested; what it does not claim is asserted to be absent. The random histories honour the
-// environment variables of pgregory.net/rapid: RAPID_CHECKS=10000 makes a thorough run.
+// environment variables of pgregory.net/rapid: RAPID_CHECKS=10000 go test -count=1 makes a thorough
+// run.
 package kvtest

@@ -3,7 +3,8 @@
 //
 // The suite looks at a queue from the outside only, through the port. What a harness claims is
 // tested; what it does not claim is asserted to be absent. The random histories honour the
-// environment variables of pgregory.net/rapid: RAPID_CHECKS=10000 makes a thorough run.
+// environment variables of pgregory.net/rapid: RAPID_CHECKS=10000 go test -count=1 makes a thorough
+// run.
 //
 // Long polls are tested with a clock that stands still until the suite moves it, in place of sleeps.
 // The suite takes a receive for waiting once one more timer of the clock is running than before. So
