@@ -20,7 +20,7 @@ ARGS       ?=
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/stowage
@@ -31,7 +31,7 @@ run: build ## Build, then start the daemon with its built-in configuration (ARGS
 	exec bin/stowage serve $(ARGS)
 
 .PHONY: test
-test: check-graph check-modules test-scripts check-downstream ## Everything: dependency rules, each module alone, scripts, downstream (RACE=1: race detector)
+test: check-graph check-requirements check-modules test-scripts check-downstream ## Everything: dependency rules, each module alone, scripts, downstream (RACE=1: race detector)
 
 .PHONY: race
 race: ## Run the tests of all modules with the race detector
@@ -40,6 +40,10 @@ race: ## Run the tests of all modules with the race detector
 .PHONY: check-graph
 check-graph: ## Hold imports, closures and go.mod files to scripts/dep-graph.txt
 	scripts/check-dep-graph.sh
+
+.PHONY: check-requirements
+check-requirements: ## Hold docs/requirements.md to the tests and files that it names
+	scripts/check-requirements.sh
 
 .PHONY: check-modules
 check-modules: ## Tidy-check, vet, build and test each module alone, with GOWORK=off

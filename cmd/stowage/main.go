@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -44,23 +45,30 @@ func run(args []string, a *app) int {
 	return exitCode(err)
 }
 
-// interruptible is ctx, ended by the first SIGINT or SIGTERM. The second ends the process at once.
+// echo is how soon after a signal another one is taken for the same: a process group and a parent
+// that passes signals on, such as make, both deliver it.
+const echo = 500 * time.Millisecond
+
+// interruptible is ctx, ended by the first SIGINT or SIGTERM. A second one ends the process at once.
 func interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
-		select {
-		case s := <-signals:
-			cancel(&interruption{s})
-		case <-done:
-			return
-		}
-		select {
-		case <-signals:
-			os.Exit(exitFailed)
-		case <-done:
+		var first time.Time
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				if first.IsZero() {
+					first = time.Now()
+					cancel(&interruption{s})
+				} else if time.Since(first) > echo {
+					os.Exit(exitFailed)
+				}
+			}
 		}
 	}()
 	return ctx, func() {
