@@ -175,6 +175,19 @@ func (c *Client) Discard(ctx context.Context, id string, row int64) error {
 	return c.queueCall(ctx, id, "/undecodable/"+strconv.FormatInt(row, 10), call{op: "admin.discardRow", method: http.MethodDelete, status: http.StatusNoContent})
 }
 
+// Backup makes the daemon copy a queue, while it is in use, to an absolute path of its machine. A path
+// that exists is ALREADY_EXISTS. It takes as long as it takes: only ctx ends it, and then no file is
+// left behind.
+func (c *Client) Backup(ctx context.Context, id, path string) error {
+	return c.queueCall(ctx, id, "/backup", call{op: "admin.backupQueue", method: http.MethodPost, request: backupRequest{path}, status: http.StatusCreated, long: true})
+}
+
+// Verify makes the daemon check the whole file of a queue. What is wrong is the error; like Backup it
+// takes as long as it takes.
+func (c *Client) Verify(ctx context.Context, id string) error {
+	return c.queueCall(ctx, id, "/verify", call{op: "admin.verifyQueue", method: http.MethodPost, status: http.StatusNoContent, long: true})
+}
+
 // Live returns nil if the daemon's process answers.
 func (c *Client) Live(ctx context.Context) error {
 	_, err := c.send(ctx, call{op: "admin.live", path: "/livez"})
@@ -223,6 +236,7 @@ type call struct {
 	also    int // another status whose body is an answer, not an error
 	answer  any // nil if none is expected
 	check   func() bool
+	long    bool // only the caller's context ends it
 }
 
 // queueCall is a call below the path of a queue.
@@ -273,6 +287,10 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 		body = bytes.NewReader(text)
 	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	if call.long {
+		cancel()
+		limited, cancel = context.WithCancel(ctx)
+	}
 	defer cancel()
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})

@@ -110,6 +110,8 @@ var calls = []struct {
 	{"binding", false, func(ctx context.Context, c *adminhttp.Client) error { _, err := c.Binding(ctx, "orders"); return err }},
 	{"stats", false, func(ctx context.Context, c *adminhttp.Client) error { _, err := c.Stats(ctx, "orders"); return err }},
 	{"discard", true, func(ctx context.Context, c *adminhttp.Client) error { return c.Discard(ctx, "orders", 1) }},
+	{"backup", true, func(ctx context.Context, c *adminhttp.Client) error { return c.Backup(ctx, "orders", "/orders.backup") }},
+	{"verify", true, func(ctx context.Context, c *adminhttp.Client) error { return c.Verify(ctx, "orders") }},
 	{"live", false, func(ctx context.Context, c *adminhttp.Client) error { return c.Live(ctx) }},
 	{"ready", false, func(ctx context.Context, c *adminhttp.Client) error { _, err := c.Ready(ctx); return err }},
 }

@@ -74,6 +74,8 @@ func (h *Handler) routes() map[string]map[string]route {
 		"/v1/queues/{id}/token":             {http.MethodPost: {h.rotate, false}},
 		"/v1/queues/{id}/binding":           {http.MethodGet: {h.binding, false}},
 		"/v1/queues/{id}/stats":             {http.MethodGet: {h.stats, false}},
+		"/v1/queues/{id}/backup":            {http.MethodPost: {h.backup, false}},
+		"/v1/queues/{id}/verify":            {http.MethodPost: {h.verify, false}},
 		"/v1/queues/{id}/undecodable/{row}": {http.MethodDelete: {h.discard, false}},
 	}
 }

@@ -289,6 +289,51 @@ func TestRowsThatCannotBeDecodedAreDiscarded(t *testing.T) {
 	refused(t, 501, ports.CodeQueueOperationFailed, status, body)
 }
 
+// filedOwner has queues that are kept in files.
+type filedOwner struct{ *model.Owner }
+
+func (o filedOwner) Queue(ctx context.Context, id string) (ports.Queue, error) {
+	q, err := o.Owner.Queue(ctx, id)
+	return filedQueue{q}, err
+}
+
+type filedQueue struct{ ports.Queue }
+
+func (filedQueue) Backup(_ context.Context, path string) error {
+	if path != "/new" {
+		return ports.Errorf(ports.CodeAlreadyExists, "backup", "%s exists", path)
+	}
+	return nil
+}
+
+func (filedQueue) Verify(context.Context) error {
+	return ports.Errorf(ports.CodeQueueOperationFailed, "verify", "the file is damaged").WithReason(ports.ReasonCorrupt)
+}
+
+func TestQueuesInFilesAreBackedUpAndVerified(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *adminhttp.Options) { o.Owner = filedOwner{o.Owner.(*model.Owner)} })
+	status, _, body := r.do(t, "POST", "/v1/queues/orders/backup", `{"path":"/new"}`)
+	assert.Equal(t, 201, status)
+	assert.JSONEq(t, `{"path":"/new"}`, string(body))
+	status, _, body = r.do(t, "POST", "/v1/queues/orders/backup", `{"path":"/old"}`)
+	refused(t, 409, ports.CodeAlreadyExists, status, body)
+	for _, bad := range []string{`{"path":"relative"}`, `{"path":""}`, `{}`, ``, `{"path":"/new","x":1}`} {
+		status, _, body = r.do(t, "POST", "/v1/queues/orders/backup", bad)
+		refused(t, 400, ports.CodeInvalidInput, status, body)
+	}
+	status, _, body = r.do(t, "POST", "/v1/queues/orders/verify", "")
+	refused(t, 500, ports.CodeQueueOperationFailed, status, body)
+	plain := newRig(t)
+	for _, path := range []string{"/backup", "/verify"} {
+		request := map[string]string{"/backup": `{"path":"/new"}`}[path]
+		status, _, body = plain.do(t, "POST", "/v1/queues/orders"+path, request)
+		refused(t, 501, ports.CodeQueueOperationFailed, status, body)
+		status, _, body = plain.do(t, "POST", "/v1/queues/missing"+path, request)
+		refused(t, 404, ports.CodeNotFound, status, body)
+	}
+}
+
 func TestRequestsThatAreNotExactAreRefusedWithoutEffect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

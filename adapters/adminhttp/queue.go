@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -25,6 +26,10 @@ type queueList struct {
 
 type rotateRequest struct {
 	OverlapSeconds json.RawMessage `json:"overlapSeconds,omitempty"`
+}
+
+type backupRequest struct {
+	Path string `json:"path"`
 }
 
 func newQueueInfo(q types.QueueInfo) queueInfo {
@@ -180,8 +185,7 @@ func (h *Handler) discard(w http.ResponseWriter, r *http.Request) error {
 	}
 	discarder, ok := q.(ports.Discarder)
 	if !ok {
-		return ports.WithStatus(ports.Errorf(ports.CodeQueueOperationFailed, op, "the queue keeps no rows that cannot be decoded").
-			WithReason(ports.ReasonUnsupported), http.StatusNotImplemented)
+		return unsupported(op, "the queue keeps no rows that cannot be decoded")
 	}
 	found, err := discarder.Discard(r.Context(), row)
 	if err != nil {
@@ -191,4 +195,57 @@ func (h *Handler) discard(w http.ResponseWriter, r *http.Request) error {
 		return ports.Errorf(ports.CodeNotFound, op, "the queue has no row %d that cannot be decoded", row)
 	}
 	return h.answer(w, http.StatusNoContent, nil)
+}
+
+// backup copies the queue into a file of the daemon's machine. It ends when the operator goes away,
+// and leaves nothing then.
+func (h *Handler) backup(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.backupQueue"
+	var request backupRequest
+	if err := body(op, w, r, &request); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(request.Path) {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the path of the backup is %q: give an absolute one of the daemon's machine", request.Path)
+	}
+	store, err := h.stored(op, r)
+	if err != nil {
+		return err
+	}
+	if err := store.Backup(r.Context(), request.Path); err != nil {
+		return err
+	}
+	return h.answer(w, http.StatusCreated, request)
+}
+
+func (h *Handler) verify(w http.ResponseWriter, r *http.Request) error {
+	const op = "admin.verifyQueue"
+	if err := body(op, w, r, &struct{}{}); err != nil {
+		return err
+	}
+	store, err := h.stored(op, r)
+	if err != nil {
+		return err
+	}
+	if err := store.Verify(r.Context()); err != nil {
+		return err
+	}
+	return h.answer(w, http.StatusNoContent, nil)
+}
+
+// stored is the queue of the path, if it is kept in a file.
+func (h *Handler) stored(op string, r *http.Request) (ports.Backuper, error) {
+	q, err := h.queue(r.Context(), op, r)
+	if err != nil {
+		return nil, err
+	}
+	store, ok := q.(ports.Backuper)
+	if !ok {
+		return nil, unsupported(op, "the queue is not kept in a file")
+	}
+	return store, nil
+}
+
+func unsupported(op, what string) error {
+	return ports.WithStatus(ports.Errorf(ports.CodeQueueOperationFailed, op, "%s", what).WithReason(ports.ReasonUnsupported), http.StatusNotImplemented)
 }

@@ -2,9 +2,9 @@ package localkv
 
 import "github.com/stowage-go/stowage/adapters/sqlitefile"
 
-// marker names the format. A change of the table that an older reader would not understand needs
+// Format is the marker of the on-disk format (R039). A change of the table that an older reader would not understand needs
 // another one, and code that refuses or migrates this one (R025).
-const marker = "localkv.v2"
+const Format = "localkv.v2"
 
 // kvDDL is the table of the format. docs/formats.md gives the same text, and a test compares them
 // (R026, R036).
@@ -15,7 +15,7 @@ expires_at INTEGER,
 version TEXT NOT NULL
 )`
 
-func schema() sqlitefile.Schema { return sqlitefile.Marked(marker, kvDDL) }
+func schema() sqlitefile.Schema { return sqlitefile.Marked(Format, kvDDL) }
 
 // The statements of the format. Each is one atomic step; what a conditional one did is told by the
 // number of rows that it changed. docs/formats.md gives them too.

@@ -32,7 +32,7 @@ func TestDocumentHasTheStatements(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		words(sqlitefile.MetaDDL),
-		words("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', '" + marker + "')"),
+		words("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', '" + Format + "')"),
 		words(kvDDL),
 		words(selectEntry),
 		words(selectExpiry),

@@ -20,6 +20,8 @@ type adminClient interface {
 	Binding(ctx context.Context, id string) (types.QueueBinding, error)
 	Rotate(ctx context.Context, id string, overlap time.Duration) (types.QueueBinding, error)
 	Discard(ctx context.Context, id string, row int64) error
+	Backup(ctx context.Context, id, path string) error
+	Verify(ctx context.Context, id string) error
 }
 
 // withAdmin runs fn with a client that manages queues.

@@ -20,18 +20,17 @@ type storedFile interface {
 
 // fileTarget is the store that a backup or a verification works on.
 type fileTarget struct {
-	app      *app
-	kvDir    string
-	queue    string
-	stateDir string
+	app   *app
+	kvDir string
+	queue string
+	reach *reach // the daemon that has the queue, if one has it
 }
 
 func fileFlags(a *app, cmd *cobra.Command) *fileTarget {
-	t := &fileTarget{app: a}
+	t := &fileTarget{app: a, reach: reachFlags(a, cmd, false, true)}
 	flags := cmd.Flags()
 	flags.StringVar(&t.kvDir, "kv-dir", "", "data directory of a key-value store")
 	flags.StringVar(&t.queue, "queue", "", "name of a queue of the state directory")
-	flags.StringVar(&t.stateDir, "state-dir", "", "state directory (default $"+envStateDir+", else "+defaultStateDir+")")
 	return t
 }
 
@@ -55,7 +54,7 @@ func (t *fileTarget) queuePath() (string, error) {
 	if err := ports.CheckQueueID("queue", t.queue); err != nil {
 		return "", err
 	}
-	path := queueDatabase(stateDir(t.app, t.stateDir), t.queue)
+	path := queueDatabase(t.reach.state(), t.queue)
 	_, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", ports.Errorf(ports.CodeNotFound, "queue.open", "there is no queue at %s: name the state directory with --state-dir", absolute(path))
@@ -68,7 +67,20 @@ func (t *fileTarget) verifyQueue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return verifyStored(ctx, path, queueFormat)
+	err = verifyStored(ctx, path, queueFormat)
+	if !errors.Is(err, ports.ErrInUse) {
+		return err
+	}
+	return t.reach.withAdmin(func(daemon adminClient) error { return daemon.Verify(ctx, t.queue) })
+}
+
+// backupQueue copies a queue itself while nobody has it, and otherwise asks the daemon that has it.
+func (t *fileTarget) backupQueue(ctx context.Context, to string) error {
+	err := t.with(ctx, "queue", func(store ports.Backuper) error { return store.Backup(ctx, to) })
+	if !errors.Is(err, ports.ErrInUse) {
+		return err
+	}
+	return t.reach.withAdmin(func(daemon adminClient) error { return daemon.Backup(ctx, t.queue, absolute(to)) })
 }
 
 // verifyKv leaves a store that nobody has as it is, and goes through its engine if somebody has it.
@@ -102,9 +114,10 @@ func backupCommand(a *app) *cobra.Command {
 		Long: `Write a consistent, verified copy of a store to one file without sidecars, readable for its owner only.
 A file that exists is never overwritten; the exit code is 4 then.
 
-A key-value store may be in use meanwhile, unless a process has it for itself. A queue is its owner's
-alone: stop the daemon first, or the exit code is 6. To restore, put the file under its original name,
-localkv.sqlite or localqueue.sqlite, into an empty data directory.`,
+The store may be in use meanwhile. A queue that a daemon has is copied by the daemon, to the same path on
+its machine, and the admin token is needed. A key-value store that a process has for itself cannot be
+copied: the exit code is 6 then. To restore, put the file under its original name, localkv.sqlite or
+localqueue.sqlite, into an empty data directory.`,
 		Example: `  stowage backup --kv-dir stowage-data/kv/default --to kv-backup.sqlite
   stowage backup --queue orders --to orders-backup.sqlite`,
 		Args: cobra.NoArgs,
@@ -122,13 +135,16 @@ localkv.sqlite or localqueue.sqlite, into an empty data directory.`,
 		if to == "" {
 			return usagef("there is nowhere to copy to: give --to FILE")
 		}
-		return t.with(cmd.Context(), flag, func(store ports.Backuper) error {
-			if err := store.Backup(cmd.Context(), to); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(a.out, "wrote and verified %s\n", printable(absolute(to)))
+		if flag == "queue" {
+			err = t.backupQueue(cmd.Context(), to)
+		} else {
+			err = t.with(cmd.Context(), flag, func(store ports.Backuper) error { return store.Backup(cmd.Context(), to) })
+		}
+		if err != nil {
 			return err
-		})
+		}
+		_, err = fmt.Fprintf(a.out, "wrote and verified %s\n", printable(absolute(to)))
+		return err
 	}
 	return cmd
 }
@@ -141,7 +157,8 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: `Read every page of a store, or of a backup, and check that it is whole and of a format that this
 version knows. What is wrong is said, and the exit code is 1.
 
-Nothing is changed. A key-value store may be in use meanwhile; a queue or a file must not be.`,
+Nothing is changed. A store may be in use meanwhile; a queue that a daemon has is checked by the daemon,
+and the admin token is needed. A file must not be in use.`,
 		Example: `  stowage verify --kv-dir stowage-data/kv/default
   stowage verify --file orders-backup.sqlite`,
 		Args: cobra.NoArgs,

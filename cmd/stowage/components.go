@@ -295,8 +295,8 @@ func openQueueFile(ctx context.Context, a *app, path string) (storedFile, error)
 
 // The kinds of stores that a file can hold.
 var (
-	kvFormat    = sqlitefile.Options{Schema: sqlitefile.Marked("localkv.v2"), Kind: "local KV", Failure: ports.CodeKvOperationFailed}
-	queueFormat = sqlitefile.Options{Schema: sqlitefile.Marked("localqueue.v1"), Kind: "local queue", Failure: ports.CodeQueueOperationFailed}
+	kvFormat    = sqlitefile.Options{Schema: sqlitefile.Marked(localkv.Format), Kind: "local KV", Failure: ports.CodeKvOperationFailed}
+	queueFormat = sqlitefile.Options{Schema: sqlitefile.Marked(localqueue.Format), Kind: "local queue", Failure: ports.CodeQueueOperationFailed}
 )
 
 // verifyStored checks a file that nobody has open as a store of the first format that it has. It
