@@ -20,6 +20,13 @@ const MaxJSONDepth = 9_000
 // maxDecodeDepth is how deep encoding/json decodes.
 const maxDecodeDepth = 10_000
 
+// What a request holds around its payloads is small: beyond these limits it would only cost memory,
+// many times its own size.
+const (
+	maxOuterEntries = 64 // of an object or array
+	outerDepth      = 2  // that is the request itself, or stands directly in it
+)
+
 // CompactJSON returns the one JSON value in text without insignificant white space, every other byte
 // as it was. It refuses what encoding/json lets pass: duplicate members, invalid UTF-8, escapes that
 // are no character (a lone surrogate), and anything after the value (R109). The error gives an
@@ -40,6 +47,7 @@ func CompactJSON(text string) (string, error) {
 type jsonScanner struct {
 	text      string
 	maxDepth  int
+	maxOuter  int // entries of an object or array down to outerDepth, 0 for no limit
 	pos       int
 	start     int // of the value
 	end       int // of the value
@@ -50,6 +58,7 @@ type jsonScanner struct {
 
 type jsonFrame struct {
 	object bool
+	commas int
 	names  jsonNames
 }
 
@@ -109,6 +118,10 @@ func (s *jsonScanner) scan() error {
 			frame := &s.stack[len(s.stack)-1]
 			switch c := s.peek(); {
 			case c == ',':
+				frame.commas++
+				if s.maxOuter > 0 && len(s.stack) <= outerDepth && frame.commas >= s.maxOuter {
+					return s.fail(fmt.Sprintf("an object or array has more than %d entries", s.maxOuter))
+				}
 				s.pos++
 				s.space()
 				if frame.object {
@@ -347,8 +360,17 @@ func (s *jsonScanner) fail(what string) error {
 // DecodeOption changes what DecodeJSON accepts.
 type DecodeOption int
 
-// AllowUnknown lets members pass that the target does not have.
-const AllowUnknown DecodeOption = 1
+const (
+	// AllowUnknown lets members pass that the target does not have.
+	AllowUnknown DecodeOption = iota + 1
+	// AsStored accepts any valid JSON in valid UTF-8, duplicate members and escapes of half a
+	// surrogate pair included: an answer embeds payloads as they are stored, and another engine may
+	// have stored what this one refuses.
+	AsStored
+
+	// asRequest limits what stands around payloads.
+	asRequest
+)
 
 // DecodeJSON decodes text into the value that into points at, as a protocol wants it: what
 // [CompactJSON] refuses is refused, a member must bear the exact name of a field, unknown members
@@ -357,7 +379,14 @@ const AllowUnknown DecodeOption = 1
 // member, and never holds a value.
 func DecodeJSON(text []byte, into any, options ...DecodeOption) error {
 	s := jsonScanner{text: string(text), maxDepth: maxDecodeDepth}
-	if err := s.scan(); err != nil {
+	if slices.Contains(options, asRequest) {
+		s.maxOuter = maxOuterEntries
+	}
+	if slices.Contains(options, AsStored) {
+		if !utf8.Valid(text) || !json.Valid(text) {
+			return errors.New("it is not valid JSON")
+		}
+	} else if err := s.scan(); err != nil {
 		return err
 	}
 	c := memberCheck{allowUnknown: slices.Contains(options, AllowUnknown)}

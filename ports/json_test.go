@@ -428,3 +428,20 @@ func FuzzDecodeJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestDecodeJSONAsStored(t *testing.T) {
+	t.Parallel()
+	var got struct {
+		Data json.RawMessage `json:"data"`
+	}
+	for _, data := range []string{`{"a":1,"a":2}`, `"\ud800"`, `[1e999]`} {
+		if err := ports.DecodeJSON([]byte(`{"data":`+data+`}`), &got, ports.AsStored); err != nil || string(got.Data) != data {
+			t.Errorf("%s: got %s, %v", data, got.Data, err)
+		}
+	}
+	for _, text := range []string{`{"data":1} x`, `{"data":"` + "\xff" + `"}`, `{"data":}`, `{"DATA":1}`, ``} {
+		if err := ports.DecodeJSON([]byte(text), &got, ports.AsStored); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}

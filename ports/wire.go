@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -359,9 +360,11 @@ func checkContent(op string, h http.Header) error {
 	return nil
 }
 
-// DecodeBody decodes a body that [ReadBody] returned by the rules of [DecodeJSON].
+// DecodeBody decodes a body that [ReadBody] returned by the rules of [DecodeJSON]. The object itself,
+// and each object and array directly in it, has at most 64 entries, so that no request takes many
+// times its own size in memory.
 func DecodeBody(op string, body []byte, into any, options ...DecodeOption) error {
-	if err := DecodeJSON(body, into, options...); err != nil {
+	if err := DecodeJSON(body, into, append(slices.Clip(options), asRequest)...); err != nil {
 		return invalid(op, "the request is not what the protocol has: %w", err)
 	}
 	return nil

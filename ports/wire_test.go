@@ -286,3 +286,44 @@ func TestTheDeepestPayloadFitsIntoAnEnvelope(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What a request holds in vain costs many times its size once it is decoded.
+func TestARequestHoldsLittleAroundItsPayloads(t *testing.T) {
+	t.Parallel()
+	type message struct {
+		Data json.RawMessage `json:"data"`
+	}
+	type request struct {
+		Operation string    `json:"operation"`
+		Message   *message  `json:"message"`
+		Messages  []message `json:"messages"`
+	}
+	list := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
+	members := func(n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf(`"%d":0`, i)
+		}
+		return strings.Join(names, ",")
+	}
+	for body, want := range map[string]string{
+		`{"messages":[` + list("{}", 64) + `]}`:                                                    "",
+		`{"messages":[` + list("{}", 65) + `]}`:                                                    "more than 64 entries",
+		`{"messages":[` + list("1", 65) + `,`:                                                      "more than 64 entries", // found before the end
+		`{` + members(65) + `}`:                                                                    "more than 64 entries",
+		`{"operation":"x",` + members(63) + `}`:                                                    "",
+		`{"message":{` + members(65) + `}}`:                                                        "more than 64 entries",
+		`{"message":{"data":[` + list("1", 1000) + `]}}`:                                           "",
+		`{"message":{"data":{` + members(1000) + `}}}`:                                             "",
+		`{"messages":[{"data":[` + list("1", 1000) + `]},{"data":{"a":{` + members(1000) + `}}}]}`: "",
+	} {
+		err := DecodeBody("op", []byte(body), &request{}, AllowUnknown)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40s… (%d bytes): want %q, got %v", body, len(body), want, err)
+		}
+	}
+	var answer request
+	if err := DecodeJSON([]byte(`{"messages":[`+list("{}", 1000)+`]}`), &answer); err != nil {
+		t.Errorf("an answer has no such limit: %v", err)
+	}
+}

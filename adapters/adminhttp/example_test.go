@@ -25,7 +25,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}()
-	tokenFile := filepath.Join(dir, "admin", "token")
+	tokenFile := filepath.Join(dir, "admin-token")
 	owner := model.NewOwner(ports.SystemClock()) // in production: localqueue.OpenOwner
 	handler, err := adminhttp.New(adminhttp.Options{
 		Owner:      owner,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -38,14 +39,24 @@ func New(options Options) (*Handler, error) {
 	for pattern, methods := range h.routes() {
 		h.mux.HandleFunc(pattern, h.dispatch(methods))
 	}
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		ports.Refuse(w, r, h.Log, ports.Errorf(ports.CodeNotFound, "admin.request", "there is nothing at this path: see /openapi.yaml"))
-	})
+	h.mux.HandleFunc("/", h.notFound)
 	return h, nil
 }
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The mux would answer by itself, without a body of this API: redirect from a path that is not
+	// clean, which can make a client send its token and request again, and refuse "*" and CONNECT.
+	if p := r.URL.EscapedPath(); r.Method == http.MethodConnect || !strings.HasPrefix(p, "/") || strings.TrimSuffix(p, "/") != strings.TrimSuffix(path.Clean(p), "/") {
+		h.notFound(w, r)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
+	ports.Refuse(w, r, h.Log, ports.Errorf(ports.CodeNotFound, "admin.request", "there is nothing at this path: see /openapi.yaml"))
+}
 
 // route is what one method of a path does.
 type route struct {

@@ -1,11 +1,14 @@
 package adminhttp_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -423,5 +426,32 @@ func TestOptionsThatLackSomething(t *testing.T) {
 		change(&options)
 		_, err := adminhttp.New(options)
 		require.ErrorIs(t, err, ports.ErrInvalidConfig)
+	}
+}
+
+// What net/http's mux would answer by itself, with a redirect or without a body, is an error of this
+// API: a client must not be led to send its token and request twice.
+func TestPathsThatAreNotCleanAreNotFound(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newRig(t).handler)
+	t.Cleanup(server.Close)
+	for _, target := range []string{
+		"/v1//queues/orders", "//v1/queues/orders", "/v1/./queues/orders", "/v1/x/../queues/orders", "/v1/queues/..", "/v1/queues/.", "/v1/queues/orders//",
+		"/v1/queues/", "/v1/queues/orders/", "/livez/", "/", "*", "/../livez",
+	} {
+		for _, method := range []string{"GET", "POST", "CONNECT"} {
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", method, target, adminToken)
+			require.NoError(t, err)
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+			t.Logf("%s %s", method, target)
+			refused(t, 404, ports.CodeNotFound, answer.StatusCode, string(body))
+			assert.Empty(t, answer.Header.Get("Location"))
+		}
 	}
 }

@@ -21,16 +21,14 @@ const (
 )
 
 // LoadToken returns the admin token that the file holds, and makes one of 256 random bits if there
-// is no file: mode 0600, its directory 0700 if that has to be made too. To change the token, remove
-// the file; with LoadToken behind [Options.AdminToken] the new one counts at once.
+// is no file, with mode 0600. To change the token, remove the file; with LoadToken behind
+// [Options.AdminToken] the new one counts at once.
 //
 // A file that others can get at, a link, and anything but a plain file with a token in it are
-// refused with INVALID_CONFIG; so is a directory in which others can put files.
+// refused with INVALID_CONFIG; so is a directory in which others can put files, and one that is not
+// there: it is never made, so that no request puts an empty state directory where one was moved away.
 func LoadToken(path string) (string, error) {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", tokenError(path, "make its directory: %w", err)
-	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return "", tokenError(path, "look at its directory: %w", err)

@@ -17,7 +17,7 @@ import (
 
 func TestATokenIsMadeOnceAndKept(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "state", "admin")
+	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
 	const racers = 16
 	tokens := make([]string, racers)
@@ -39,9 +39,6 @@ func TestATokenIsMadeOnceAndKept(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	info, err = os.Stat(dir)
-	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "nothing is left beside it")
@@ -90,4 +87,14 @@ func TestTokenFilesThatOthersCanGetAtAreRefused(t *testing.T) {
 	}
 	assert.NoFileExists(t, filepath.Join(open, "token"))
 	assert.NoFileExists(t, filepath.Join(dir, "nowhere"))
+}
+
+// A daemon whose state directory was moved away must not put an empty one into its place.
+func TestALoadNeverMakesTheDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	_, err := adminhttp.LoadToken(filepath.Join(dir, "token"))
+	require.ErrorIs(t, err, ports.ErrInvalidConfig)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.NoDirExists(t, dir)
 }

@@ -106,6 +106,12 @@ func (c *credentials) load(op, id string) error {
 	return nil
 }
 
+// stored reports whether the queue has a token file, whatever is in it.
+func (c *credentials) stored(id string) bool {
+	_, err := os.Lstat(filepath.Join(c.dir, id))
+	return err == nil
+}
+
 func (c *credentials) set(id string, cred *credential) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,7 +49,13 @@ func lockDirectory(op, what, path string) (*directoryLock, error) {
 	return nil, setupError(op, "%s %s cannot be locked: %w", what, path, err)
 }
 
-func (l *directoryLock) release() error { return l.file.Close() }
+func (l *directoryLock) release() error { return unlock(l.file) }
+
+// unlock gives a lock up and closes its file. Closing alone would not: a process that is being started
+// elsewhere in this one holds a copy of the descriptor until it executes.
+func unlock(file *os.File) error {
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
+}
 
 func setupError(op, format string, args ...any) *ports.Error {
 	err := ports.Errorf(ports.CodeBindingSetupFailed, op, format, args...)

@@ -17,7 +17,7 @@ import (
 // The format has one index, by (visible_at, enqueued_at, id). A plain message, one that was sent
 // without delay and never received, has visible_at = enqueued_at; in the order of that index plain
 // messages stand in the order of the queue, and are walked from a mark. Every other message stands
-// in rows. A receive merges the two.
+// in rows, among them those with an id below 1, which no send gives. A receive merges the two.
 type index struct {
 	plain int64 // number of plain messages; all of them are due and beyond the mark
 	mark  key   // no plain message stands at or before it

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -225,5 +226,43 @@ func TestOddlyWrittenRowsKeepTheOrder(t *testing.T) {
 			want = want[1:]
 		}
 		requireIndexMatchesFile(t, q)
+	}
+}
+
+// No send gives an id below 1, and somebody else's insert may.
+func TestRowsOfAnyIDAreDelivered(t *testing.T) {
+	t.Parallel()
+	for name, visible := range map[string]int64{"as never received": 1, "as nacked": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := []int64{math.MinInt64, math.MinInt64 + 1, -5, 0, 7}
+			dir := t.TempDir()
+			file := openRaw(t, dir)
+			require.NoError(t, file.Write(t.Context(), "plant", func(tx *sqlitefile.Tx) error {
+				for _, id := range want {
+					if _, err := tx.Exec("INSERT INTO messages (id, payload_type, payload_data, enqueued_at, visible_at) VALUES (?1, 'text', 't', 1, ?2)", id, visible); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			require.NoError(t, file.Close())
+			q := openQueue(t, Options{Dir: dir})
+			stats, err := q.Stats(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, len(want), stats.Visible)
+			for _, id := range want {
+				messages, err := q.Receive(t.Context(), types.ReceiveOptions{})
+				require.NoError(t, err)
+				require.Len(t, messages, 1)
+				got, _, ok := ports.ParseReceipt(messages[0].Receipt)
+				require.True(t, ok)
+				require.Equal(t, id, got)
+				require.NoError(t, q.Ack(t.Context(), messages[0].Receipt))
+			}
+			stats, err = q.Stats(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, stats)
+		})
 	}
 }

@@ -310,7 +310,7 @@ func (m *migration) surveyFile(path string) (f PlanFile, err error) {
 	if err != nil {
 		return PlanFile{}, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+	defer func() { err = errors.Join(err, unlock(file)) }()
 	if err := m.checkLocks(file); err != nil {
 		return PlanFile{}, err
 	}
@@ -340,7 +340,13 @@ func (m *migration) checkLocks(file *os.File) error {
 // backUp copies every file, reads each copy back, and gives the whole its name at the end.
 func (m *migration) backUp(ctx context.Context) error {
 	parent := filepath.Dir(m.plan.Backup)
-	partial := filepath.Join(parent, partialPrefix+m.o.ID)
+	// Below the state directory this queue's lock is on it too. Elsewhere a queue of the same id may be
+	// backed up at the same time, from another state directory.
+	name := m.o.ID
+	if m.o.BackupDir != "" {
+		name = filepath.Base(m.o.BackupDir)
+	}
+	partial := filepath.Join(parent, partialPrefix+name)
 	err := m.backUpInto(ctx, parent, partial)
 	if err == nil {
 		return nil

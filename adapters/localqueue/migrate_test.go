@@ -327,3 +327,28 @@ func TestMigrateKeepsAQueueThatTheOwnerUsed(t *testing.T) {
 	owner = openOwner(t, owner.o)
 	require.Equal(t, types.Text("one"), receiveOne(t, queueOf(t, owner, "orders"))[0].Payload)
 }
+
+func TestMigrationsOfOneIDBackUpBesideEachOther(t *testing.T) {
+	t.Parallel()
+	backups := t.TempDir()
+	first, from := legacyQueue(t)
+	want := contents(t, from)
+	second, _ := legacyQueue(t)
+	ran := false
+	_, err := migrate(t, MigrateOptions{StateDir: first, BackupDir: filepath.Join(backups, "first"), reached: func(at stage) {
+		if at != stageBackupHalf || ran {
+			return
+		}
+		ran = true
+		_, err := migrate(t, MigrateOptions{StateDir: second, BackupDir: filepath.Join(backups, "second")})
+		require.NoError(t, err)
+	}})
+	require.NoError(t, err)
+	require.True(t, ran)
+	for _, name := range []string{"first", "second"} {
+		require.Equal(t, want, contents(t, filepath.Join(backups, name)))
+	}
+	entries, err := os.ReadDir(backups)
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+}

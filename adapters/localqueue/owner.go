@@ -266,7 +266,8 @@ func (w *Owner) openAll(ctx context.Context, op string) error {
 	workers.Wait()
 	var errs []error
 	for _, e := range w.sorted() {
-		if e.queue != nil {
+		// Who has the token of a queue that cannot be opened is told why, and nobody else is.
+		if e.queue != nil || w.credentials.stored(e.id) {
 			errs = append(errs, w.credentials.load(op, e.id))
 		}
 	}
@@ -479,7 +480,7 @@ func (w *Owner) openHere(ctx context.Context, op string, e *entry) (*Queue, erro
 		return queue, nil
 	}
 	queue, err := w.openLate(ctx, op, e.id)
-	if ctx.Err() == nil { // else it says nothing about the queue
+	if err == nil || ctx.Err() == nil { // else it says nothing about the queue
 		w.set(e, queue, err)
 	}
 	return queue, err
@@ -567,6 +568,9 @@ func (w *Owner) Delete(ctx context.Context, id string) error {
 	}
 	w.set(e, nil, nil)
 	aside, err := w.moveAside(op, id)
+	if w.directoryGone(id, err) {
+		err = nil // somebody has removed it already, and what is left is to forget it
+	}
 	if err != nil {
 		return err // the queue is there still, and opened again on its next use
 	}
@@ -609,6 +613,17 @@ func (w *Owner) moveAside(op, id string) (string, error) {
 		return "", setupError(op, "the removal of queue %q cannot be made durable: %w", id, err)
 	}
 	return aside, nil
+}
+
+// directoryGone reports whether a move failed because the queue's own directory is missing, and not
+// the one that it stood in, which may have been moved away with all queues.
+func (w *Owner) directoryGone(id string, err error) bool {
+	if !errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	_, queue := os.Lstat(filepath.Join(w.dir, id))
+	_, queues := os.Lstat(w.dir)
+	return errors.Is(queue, os.ErrNotExist) && queues == nil
 }
 
 // Authenticate implements ports.QueueOwner.

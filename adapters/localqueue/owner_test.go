@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -110,6 +112,8 @@ func TestLegacyDirectoryBlocksItsQueue(t *testing.T) {
 	owner := openOwner(t, OwnerOptions{})
 	require.NoError(t, owner.Create(t.Context(), "both"))
 	require.NoError(t, owner.Create(t.Context(), "owned"))
+	token, err := owner.Token(t.Context(), "both")
+	require.NoError(t, err)
 	require.NoError(t, owner.Close())
 	block(t, owner, "both")
 	block(t, owner, "legacy")
@@ -126,9 +130,11 @@ func TestLegacyDirectoryBlocksItsQueue(t *testing.T) {
 		require.ErrorIs(t, owner.Create(t.Context(), id), ports.ErrBindingSetupFailed, id)
 		require.ErrorIs(t, owner.Delete(t.Context(), id), ports.ErrBindingSetupFailed, id)
 	}
+	require.NoError(t, owner.Authenticate(t.Context(), "both", token), "who has the token may be told what blocks the queue")
+	require.ErrorIs(t, owner.Authenticate(t.Context(), "both", "wrong"), ports.ErrAuthenticationFailed)
 	require.NoDirExists(t, filepath.Join(owner.dir, "legacy"), "nothing is made for a blocked queue")
 	block(t, owner, "appears")
-	_, err := owner.Queue(t.Context(), "appears")
+	_, err = owner.Queue(t.Context(), "appears")
 	require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
 
 	unblock(t, owner, "both")
@@ -258,6 +264,37 @@ func TestDeleteUnderLoadLosesNoOutcome(t *testing.T) {
 	require.Empty(t, entries)
 }
 
+// A queue whose directory was removed under the owner can be deleted and made again without a restart;
+// one that was moved away with all others cannot.
+func TestDeleteOfAQueueWhoseDirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	owner := openOwner(t, OwnerOptions{StateDir: dir})
+	for _, id := range []string{"q", "kept"} {
+		require.NoError(t, owner.Create(t.Context(), id))
+	}
+	token, err := owner.Token(t.Context(), "q")
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, ownedName, "q")))
+	require.Error(t, owner.HealthCheck(t.Context()))
+
+	require.NoError(t, owner.Delete(t.Context(), "q"))
+	require.NoError(t, owner.HealthCheck(t.Context()))
+	require.ErrorIs(t, owner.Authenticate(t.Context(), "q", token), ports.ErrAuthenticationFailed)
+	require.NoError(t, owner.Create(t.Context(), "q"))
+	queue, err := owner.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	require.NoError(t, queue.Send(t.Context(), types.Text("x"), types.SendOptions{}))
+
+	token, err = owner.Token(t.Context(), "kept")
+	require.NoError(t, err)
+	owned := filepath.Join(dir, ownedName)
+	require.NoError(t, os.Rename(owned, owned+"-moved"))
+	require.ErrorIs(t, owner.Delete(t.Context(), "kept"), ports.ErrBindingSetupFailed)
+	require.NoError(t, os.Rename(owned+"-moved", owned))
+	require.NoError(t, owner.Authenticate(t.Context(), "kept", token))
+}
+
 func TestInterruptedDeleteIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
 	owner := openOwner(t, OwnerOptions{})
@@ -384,4 +421,49 @@ func TestManyQueuesAreOpenedAtOnce(t *testing.T) {
 		require.NoError(t, err, id)
 	}
 	require.Len(t, listOf(t, owner), 40)
+}
+
+// cancelling is a clock that ends a context when it is looked at for the nth time.
+type cancelling struct {
+	ports.Clock
+	left   atomic.Int32
+	cancel context.CancelFunc
+}
+
+func (c *cancelling) Now() time.Time {
+	if c.left.Add(-1) == 0 {
+		c.cancel()
+	}
+	return c.Clock.Now()
+}
+
+// At whatever moment the caller gives up, the queue is opened for the owner or not at all.
+func TestQueueOpenedForACallerWhoGaveUpIsTheOwners(t *testing.T) {
+	t.Parallel()
+	opened := 0
+	for n := range int32(10) {
+		state := t.TempDir()
+		file := filepath.Join(state, ownedName, "q", databaseName)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte("no database"), 0o600))
+		clock := &cancelling{Clock: ports.SystemClock()}
+		owner := openOwner(t, OwnerOptions{StateDir: state, Clock: clock})
+		require.NoError(t, os.Remove(file))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		clock.cancel = cancel
+		clock.left.Store(n + 1)
+		_, err := owner.Queue(ctx, "q")
+		clock.left.Store(0)
+		if err == nil {
+			opened++
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		q, err := owner.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		require.NoError(t, q.Send(t.Context(), types.Text("t"), types.SendOptions{}))
+	}
+	require.NotZero(t, opened)
 }

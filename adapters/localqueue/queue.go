@@ -76,14 +76,26 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if o.MaxReceives > 0 {
 		q.maxReceives = int64(o.MaxReceives)
 	}
-	if err := q.load(ctx, o.Clock); err != nil {
-		return nil, errors.Join(err, file.Close())
+	err = q.load(ctx, o.Clock)
+	if err == nil {
+		// A look at the head sets rows aside that would block another owner, and reports them at once.
+		_, err = q.Peek(ctx, types.PeekOptions{Max: 1})
 	}
-	// A look at the head sets rows aside that would block another owner, and reports them at once.
-	if _, err := q.Peek(ctx, types.PeekOptions{Max: 1}); err != nil {
-		return nil, errors.Join(err, file.Close())
+	if err != nil {
+		return nil, errors.Join(openError(err), file.Close())
 	}
 	return q, nil
+}
+
+// openError makes the failure of an operation that of an open.
+func openError(err error) error {
+	var failed *ports.Error
+	if !errors.As(err, &failed) || failed.Code != ports.CodeQueueOperationFailed {
+		return err
+	}
+	setup := *failed
+	setup.Code, setup.Op = ports.CodeBindingSetupFailed, "queue.open"
+	return &setup
 }
 
 // enter begins an operation; leave ends it.

@@ -11,6 +11,7 @@ import (
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/fixture"
+	"github.com/stowage-go/stowage/types"
 )
 
 // makeDatabase makes a database out of statements, under the name of a queue.
@@ -112,6 +113,25 @@ func TestWrongColumnsAreReported(t *testing.T) {
 	require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
 	require.ErrorContains(t, err, dir)
 	require.Equal(t, before, contents(t, dir))
+}
+
+func TestQueueWhoseRowsAreDamagedIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	q := openQueue(t, Options{Dir: dir})
+	for range 40 {
+		require.NoError(t, q.Send(t.Context(), fixture.TextOfSize(3000), types.SendOptions{}))
+	}
+	require.NoError(t, q.Close())
+	path := filepath.Join(dir, databaseName)
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	clear(file[4096*4:]) // past the schema
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+	_, err = Open(t.Context(), Options{Dir: dir, Log: fixture.Logger(t)})
+	require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
+	require.ErrorIs(t, err, ports.ErrCorrupt)
+	require.ErrorContains(t, err, dir)
 }
 
 func TestBadOptionsTouchNothing(t *testing.T) {

@@ -61,10 +61,10 @@ ORDER BY visible_at, enqueued_at, id LIMIT +?4`
 WHERE visible_at > ?1 AND visible_at <= ?2 AND visible_at = enqueued_at AND typeof(visible_at) = 'integer'
 ORDER BY visible_at DESC LIMIT 1`
 	sqlScan = `SELECT id, enqueued_at, visible_at, typeof(receipt_handle) FROM messages INDEXED BY idx_messages_visible
-WHERE visible_at IS NOT enqueued_at OR typeof(visible_at) <> 'integer' OR visible_at > ?1
+WHERE visible_at IS NOT enqueued_at OR typeof(visible_at) <> 'integer' OR visible_at > ?1 OR id < 1
 ORDER BY visible_at, enqueued_at, id`
 	sqlFirst = `SELECT id, visible_at FROM messages INDEXED BY idx_messages_visible
-WHERE visible_at = enqueued_at AND typeof(visible_at) = 'integer'
+WHERE visible_at = enqueued_at AND typeof(visible_at) = 'integer' AND id >= 1
 ORDER BY visible_at, enqueued_at, id LIMIT 1`
 	sqlStaged = `SELECT id, receipt_handle FROM messages WHERE visible_at = ?1`
 )

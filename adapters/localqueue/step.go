@@ -118,15 +118,15 @@ const maxSpent = 64
 // received too often go into spent instead.
 func (s *step) claim(check ports.ReceiveCheck, messages *[]types.Message, spent *[]DeadLetter) error {
 	for len(*messages) < check.Max && len(*spent) < maxSpent {
-		id, plain, err := s.next(check.Max - len(*messages))
-		if err != nil || id == 0 {
+		id, plain, found, err := s.next(check.Max - len(*messages))
+		if err != nil || !found {
 			return err
 		}
-		row, found, problem, err := read(s.Conn, id)
+		row, there, problem, err := read(s.Conn, id)
 		switch {
 		case err != nil:
 			return err
-		case !found:
+		case !there:
 			s.lost(id, plain)
 		case problem != nil:
 			s.setAside(id, problem)
@@ -173,24 +173,24 @@ func (s *step) lost(id int64, plain bool) {
 	}
 }
 
-// next finds the message that is next in the order of the queue, 0 if none is due. A plain one
-// is the first of s.x.ahead.
-func (s *step) next(want int) (id int64, plain bool, err error) {
+// next finds the message that is next in the order of the queue, if any is due. A plain one is the
+// first of s.x.ahead.
+func (s *step) next(want int) (id int64, plain, found bool, err error) {
 	due := s.x.rows.due.top()
 	// What the walk has still to see was enqueued no earlier than where it stands, so that a message
 	// which was enqueued before that needs no walk.
 	if len(s.x.ahead) == 0 && (due == nil || due.enqueued >= s.x.seen.visible) {
 		if err := s.walk(want); err != nil {
-			return 0, false, err
+			return 0, false, false, err
 		}
 	}
 	switch {
 	case len(s.x.ahead) > 0 && (due == nil || s.x.ahead[0].before(due)):
-		return s.x.ahead[0].id, true, nil
+		return s.x.ahead[0].id, true, true, nil
 	case due != nil:
-		return due.id, false, nil
+		return due.id, false, true, nil
 	}
-	return 0, false, nil
+	return 0, false, false, nil
 }
 
 const (

@@ -512,7 +512,7 @@ func decodeAnswer(call call, header http.Header, body []byte) error {
 	if media, _, err := mime.ParseMediaType(header.Get("Content-Type")); err != nil || media != "application/json" {
 		return unknown(call.op, errors.New("the answer is not application/json"))
 	}
-	into, options := call.answer, []ports.DecodeOption{ports.AllowUnknown}
+	into, options := call.answer, []ports.DecodeOption{ports.AllowUnknown, ports.AsStored}
 	if into == nil { // {} and nothing else says that something was done
 		into, options = &struct{}{}, nil
 	}

@@ -219,6 +219,24 @@ func TestAnAnswerThatIsNotOfTheProtocolIsNoSuccess(t *testing.T) {
 	}
 }
 
+// Another engine may have stored what this one refuses to send; it has to come through all the same, or
+// it would come back for ever.
+func TestAPayloadComesThroughAsItIsStored(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{`{"a":1,"a":2}`, `"\ud800"`, `1e999`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			answerWith(w, `{"messages":[{"payload":{"type":"json","data":`+data+`},"receiptHandle":"1:x","attempt":1,"enqueuedAt":0}]}`)
+		}))
+		t.Cleanup(server.Close)
+		client := newClient(t, queuehttp.Binding{Endpoint: server.URL + "/v1/queues/orders", Token: "token"}, queuehttp.Options{})
+		messages, err := client.Receive(t.Context(), types.ReceiveOptions{})
+		require.NoError(t, err)
+		require.Len(t, messages, 1)
+		assert.Equal(t, data, messages[0].Payload.Data)
+	}
+}
+
 func answerWith(w http.ResponseWriter, text string) {
 	_, _ = io.WriteString(w, text) // the client stops reading what is too long
 }

@@ -32,7 +32,9 @@
 // is found in this order: the path (404), the method (405 with Allow), the token (401, the same for
 // a wrong token and for an unknown queue), the content type (415), the size (413), the time it took
 // to arrive (408), the content (400). A body is not read before the token has been found good. 503
-// means that the owner is closing.
+// means that the owner is closing or, with the reason busy, that four large requests of the queue,
+// above 128 KiB or of unknown length, and peeks are at work and none of them came to an end. What is
+// no HTTP/1 request, or has a head above 32 KiB, is answered by the server below, in plain text.
 //
 // # Promises
 //

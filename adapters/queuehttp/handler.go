@@ -26,6 +26,7 @@ func Handler(owner ports.QueueOwner, options HandlerOptions) http.Handler {
 type handler struct {
 	HandlerOptions
 	owner ports.QueueOwner
+	gate  gate
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,12 +45,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ports.Refuse(w, r, h.Log, err)
 		return
 	}
+	v := &visit{gate: &h.gate, id: id}
+	defer v.leave()
+	if large := r.ContentLength < 0 || r.ContentLength > largeBody && r.ContentLength <= maxBody; large {
+		if err := v.enter(r.Context(), h.BodyTimeout); err != nil {
+			ports.Refuse(w, r, h.Log, err)
+			return
+		}
+	}
 	body, err := ports.ReadBody(op, w, r, ports.BodyOptions{Limit: maxBody, Timeout: h.BodyTimeout})
 	if err != nil {
 		ports.Refuse(w, r, h.Log, err)
 		return
 	}
-	answer, err := h.run(r.Context(), id, body)
+	answer, err := h.run(r.Context(), v, body)
 	if err != nil {
 		answer.undo(h)
 		h.fail(w, r, err)
@@ -155,7 +164,7 @@ var operations = map[string]func(op string, body []byte) (operation, error){
 	opPeek:      parsePeek,
 }
 
-func (h *handler) run(ctx context.Context, id string, body []byte) (answer, error) {
+func (h *handler) run(ctx context.Context, v *visit, body []byte) (answer, error) {
 	const op = "queue.request"
 	var head headRequest
 	if err := ports.DecodeBody(op, body, &head, ports.AllowUnknown); err != nil {
@@ -169,7 +178,12 @@ func (h *handler) run(ctx context.Context, id string, body []byte) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	q, err := h.owner.Queue(ctx, id)
+	if head.Operation == opPeek { // which can show the same messages to any number of clients
+		if err := v.enter(ctx, h.BodyTimeout); err != nil {
+			return answer{}, err
+		}
+	}
+	q, err := h.owner.Queue(ctx, v.id)
 	if errors.Is(err, ports.ErrNotFound) { // deleted since the token was found good
 		return answer{}, unauthenticated()
 	}

@@ -275,6 +275,7 @@ func TestRequestsThatAreNotExactAre400WithoutEffect(t *testing.T) {
 		`{"operation":"renew","receiptHandle":"x","leaseSeconds":0}`, `{"operation":"ackBatch"}`, `{"operation":"ackBatch","receiptHandles":[]}`,
 		`{"operation":"ackBatch","receiptHandles":[null]}`, `{"operation":"ackBatch","receiptHandles":["1","2","3","4","5","6","7","8","9","10","11"]}`,
 		`{"operation":"peek","maxMessages":11}`, `{"operation":"peek","waitSeconds":1}`,
+		`{"operation":"sendBatch","messages":[` + strings.Repeat("1,", 1<<20) + `1]}`,
 	} {
 		status, _, answer := r.post(t, body)
 		t.Logf("%.100s", body)

@@ -84,15 +84,26 @@ func (f *File) Verify(ctx context.Context) error {
 	})
 }
 
-// aside lends a connection of its own to something that takes long.
+// aside lends a connection of its own to something that takes long, so that reads go on meanwhile.
 func (f *File) aside(ctx context.Context, op string, fn func(*Conn) error) error {
-	return f.Read(ctx, op, func(*Conn) error {
-		c, err := f.connect(modeOpen, false)
-		if err != nil {
-			return f.engineError(op, err)
-		}
-		return errors.Join(f.engineError(op, fn(c)), c.close())
-	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	err := f.refusal(op)
+	if err == nil {
+		f.asides.Add(1)
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer f.asides.Done()
+	c, err := f.connect(modeOpen, false)
+	if err != nil {
+		return f.engineError(op, err)
+	}
+	return errors.Join(f.engineError(op, fn(c)), c.close())
 }
 
 // VerifyFile checks a store or a backup that nobody has open, as Verify does, and changes nothing: a
@@ -107,15 +118,18 @@ func VerifyFile(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(f.path); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(f.path); errors.Is(err, os.ErrNotExist) {
 		return ports.Errorf(ports.CodeNotFound, op, "%s %s: there is no such file", o.Kind, f.path)
+	}
+	if err := f.checkKind(); err != nil {
+		return err
 	}
 	dir, err := os.Open(filepath.Dir(f.path))
 	if err != nil {
 		return f.engineError(op, err)
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
 	f.owned = &ownership{file: dir, path: dir.Name()}
+	defer func() { err = errors.Join(err, f.owned.release()) }()
 	if !f.owned.alone() {
 		return f.inUse(dir.Name())
 	}

@@ -142,3 +142,36 @@ func TestTheEngineIsTheOneThatWasTested(t *testing.T) {
 	// R018: a new engine is a decision. Raise this together with go.mod, after the whole suite passed.
 	assert.Equal(t, "3.54.1", EngineVersion())
 }
+
+func TestReadsGoOnDuringBackupsAndCloseWaitsForThem(t *testing.T) {
+	t.Parallel()
+	o := itemOptions(t.TempDir())
+	o.Readers = 1
+	f := open(t, o)
+	require.NoError(t, insert(f, "one"))
+	begun, gate := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	for range 3 { // more than there are readers
+		wg.Go(func() {
+			assert.NoError(t, f.aside(context.Background(), "backup", func(*Conn) error {
+				begun <- struct{}{}
+				<-gate
+				return nil
+			}))
+		})
+		<-begun
+	}
+	assert.Equal(t, []string{"one"}, names(t, f))
+	closed := make(chan error)
+	go func() { closed <- f.Close() }()
+	<-f.closing
+	select {
+	case err := <-closed:
+		t.Fatalf("the store was closed under a backup: %v", err)
+	default:
+	}
+	close(gate)
+	require.NoError(t, <-closed)
+	wg.Wait()
+	require.ErrorIs(t, f.Verify(t.Context()), ports.ErrStoreClosed)
+}

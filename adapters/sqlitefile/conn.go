@@ -44,6 +44,16 @@ func (c *Conn) Exec(query string, args ...any) (changed int64, err error) {
 	return changed, nil
 }
 
+// control runs a statement that begins or ends a transaction, or a part of one. The engine counts no
+// rows for it: what it would tell are those of an earlier statement.
+func (c *Conn) control(query string) error {
+	stmt, err := c.prepare(query)
+	if err == nil {
+		_, err = stmt.Exec(nil) //nolint:staticcheck // see Exec
+	}
+	return c.file.engineError(c.op, err)
+}
+
 // LastInsertID is the rowid of the latest insert by Exec on this connection.
 func (c *Conn) LastInsertID() int64 { return c.insertID }
 

@@ -55,14 +55,18 @@ func diagnose(err error) (ports.Reason, string) {
 			return ports.ReasonCorrupt, "restore it from a backup"
 		case engine.Code == sqlite3.ErrBusy, engine.Code == sqlite3.ErrLocked:
 			return ports.ReasonBusy, "another process holds the lock: repeat"
+		case outOfFiles(engine.SystemErrno):
+			return "", "close files or raise the limit of open ones, then repeat"
 		case engine.Code == sqlite3.ErrCantOpen:
-			return ports.ReasonReadOnly, "check that the directory is there, that this user may write it, and that open files and space are left"
+			return ports.ReasonReadOnly, "check that the directory is there, that this user may write it, and that space is left"
 		}
 		return "", "see the engine's message"
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return ports.ReasonDiskFull, "free space on its file system, then repeat"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "", "close files or raise the limit of open ones, then repeat"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return ports.ReasonReadOnly, "make the directory writable for this user"
 	}
@@ -72,6 +76,8 @@ func diagnose(err error) (ports.Reason, string) {
 func outOfSpace(errno syscall.Errno) bool {
 	return errno == syscall.ENOSPC || errno == syscall.EDQUOT || errno == syscall.EFBIG
 }
+
+func outOfFiles(errno syscall.Errno) bool { return errno == syscall.EMFILE || errno == syscall.ENFILE }
 
 // IsConstraint reports whether the engine refused a row because of a UNIQUE, NOT NULL or CHECK.
 func IsConstraint(err error) bool {

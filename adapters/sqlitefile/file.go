@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 	"golang.org/x/sys/unix"
@@ -29,14 +31,17 @@ type File struct {
 	closed  bool
 	fault   error // STORE_REPLACED, for good
 	last    error // of the latest commit, if it failed for a reason that an operator can mend
+	lastAt  time.Time
 	stats   Stats
 
 	writer  *Conn      // used by whoever leads
 	readers chan *Conn // nil stands for one that was not needed yet
+	asides  sync.WaitGroup
 	closing chan struct{}
 
 	checkpoints checkpointer
-	rows        int // size of the batch before, only used by whoever leads
+	rows        int       // size of the batch before; only used by whoever leads, as is
+	blocked     time.Time // since when another process has the lock; zero: not now
 }
 
 // Stats are counts since the file was opened.
@@ -61,10 +66,10 @@ func Open(ctx context.Context, o Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
-		return nil, f.refuse("it is not a regular file")
+	if err := f.checkKind(); err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+	if err := makeDirectory(filepath.Dir(f.path)); err != nil {
 		return nil, f.setupError(err)
 	}
 	if f.owned, err = f.own(); err != nil {
@@ -111,6 +116,27 @@ func newFile(o Options) (*File, error) {
 	}
 	f.checkpoints.threshold.Store(checkpointBytes)
 	return f, nil
+}
+
+// checkKind refuses what is there unless it is a regular file of one name. The engine keeps its log
+// beside the name by which it finds a file, and the lock is on that name's directory, so that owners
+// who come by different names would neither see each other nor each other's log.
+func (f *File) checkKind() error {
+	var st unix.Stat_t
+	err := unix.Lstat(f.path, &st)
+	switch kind := st.Mode & unix.S_IFMT; {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return f.setupError(fmt.Errorf("%s cannot be looked at: %w", f.path, err))
+	case kind == unix.S_IFLNK:
+		return f.refuse("it is a symbolic link: name the directory that holds the file itself")
+	case kind != unix.S_IFREG:
+		return f.refuse("it is not a regular file")
+	case st.Nlink > 1:
+		return f.refuse("it has %d names, and whoever opens it by another one would damage it: remove the other names, or make a copy of it", st.Nlink)
+	}
+	return nil
 }
 
 // start does what has to be done under the lock.
@@ -167,6 +193,7 @@ func (f *File) HealthCheck(ctx context.Context) error {
 	f.mu.Lock()
 	err := f.refusal("health")
 	last := f.last
+	stale := time.Since(f.lastAt) > probeAfter
 	f.mu.Unlock()
 	if err != nil {
 		return err
@@ -174,7 +201,28 @@ func (f *File) HealthCheck(ctx context.Context) error {
 	if err := f.checkIdentity("health"); err != nil {
 		return err
 	}
-	return last
+	if last == nil || !stale || errors.Is(last, ports.ErrCorrupt) {
+		return last
+	}
+	return f.probe(ctx)
+}
+
+// probeAfter is how long the failure of a commit is believed while nobody writes.
+const probeAfter = 10 * time.Second
+
+// probe finds out whether the disk takes writes again, by writing what is there: a store whose callers
+// stay away while it is ill would never be found well.
+func (f *File) probe(ctx context.Context) error {
+	return f.Write(ctx, "health", func(tx *Tx) error {
+		version, err := scalar[int64](tx.db, "PRAGMA user_version")
+		if err == nil {
+			err = tx.run("PRAGMA user_version = " + strconv.FormatInt(version, 10))
+		}
+		if err == nil {
+			tx.writes++
+		}
+		return f.engineError("health", err)
+	})
 }
 
 // Close waits for the operations that are under way, copies the log into the database, and gives the
@@ -192,6 +240,7 @@ func (f *File) Close() error {
 	}
 	f.mu.Unlock()
 
+	f.asides.Wait()
 	var errs []error
 	for range f.o.Readers {
 		if c := <-f.readers; c != nil {
@@ -255,13 +304,15 @@ func (f *File) Read(ctx context.Context, op string, fn func(*Conn) error) error 
 // Snapshot is a Read in which all statements see the store at one instant. It holds the log back for
 // as long as fn runs.
 func (f *File) Snapshot(ctx context.Context, op string, fn func(*Conn) error) error {
-	return f.Read(ctx, op, func(c *Conn) error {
-		if _, err := c.Exec("BEGIN"); err != nil {
+	return f.Read(ctx, op, func(c *Conn) (err error) {
+		if err := c.control("BEGIN"); err != nil {
 			return err
 		}
-		err := fn(c)
-		_, endErr := c.Exec("ROLLBACK")
-		return errors.Join(err, endErr)
+		// Deferred, because fn may panic.
+		defer func() {
+			err = errors.Join(err, c.control("ROLLBACK"))
+		}()
+		return fn(c)
 	})
 }
 

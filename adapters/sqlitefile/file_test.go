@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	sqlite3 "github.com/mattn/go-sqlite3"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 const insertRow = "INSERT INTO item (name, body) VALUES (?1, ?2)"
@@ -413,4 +415,75 @@ func TestCloseWaitsAndThenRefuses(t *testing.T) {
 		require.ErrorIs(t, err, ports.ErrStoreClosed, name)
 	}
 	require.NoError(t, f.Close())
+}
+
+func TestOpenRefusesWhatIsNotARegularFileOfOneName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		make func(t *testing.T, path, elsewhere string)
+		says string
+	}{
+		"a symbolic link": {func(t *testing.T, path, elsewhere string) { require.NoError(t, os.Symlink(elsewhere, path)) }, "symbolic link"},
+		"a dangling one":  {func(t *testing.T, path, _ string) { require.NoError(t, os.Symlink("nowhere", path)) }, "symbolic link"},
+		"a second name":   {func(t *testing.T, path, elsewhere string) { require.NoError(t, os.Link(elsewhere, path)) }, "2 names"},
+		"a directory":     {func(t *testing.T, path, _ string) { require.NoError(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
+		"a named pipe":    {func(t *testing.T, path, _ string) { require.NoError(t, unix.Mkfifo(path, 0o600)) }, "not a regular file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			elsewhere := itemOptions(t.TempDir())
+			require.NoError(t, open(t, elsewhere).Close())
+			dir := t.TempDir()
+			for _, owns := range []Ownership{ExclusiveDirectory, SharedDirectory, ExclusiveFile} {
+				o := itemOptions(filepath.Join(dir, fmt.Sprint(owns)))
+				o.Ownership = owns
+				require.NoError(t, os.Mkdir(filepath.Dir(o.Path), 0o700))
+				c.make(t, o.Path, elsewhere.Path)
+				before, err := os.Lstat(o.Path)
+				require.NoError(t, err)
+				_, openErr := Open(t.Context(), o)
+				for _, err := range []error{openErr, VerifyFile(t.Context(), o)} {
+					require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
+					require.ErrorIs(t, err, ports.ErrUnsupported)
+					assert.Contains(t, err.Error(), c.says)
+				}
+				after, err := os.Lstat(o.Path)
+				require.NoError(t, err)
+				assert.Equal(t, before, after)
+				entries, err := os.ReadDir(filepath.Dir(o.Path))
+				require.NoError(t, err)
+				assert.Len(t, entries, 1, "nothing was made beside it")
+				require.NoError(t, os.Remove(o.Path))
+			}
+		})
+	}
+}
+
+func TestASnapshotThatPanicsIsOver(t *testing.T) {
+	t.Parallel()
+	o := itemOptions(t.TempDir())
+	o.Readers = 1
+	f := open(t, o)
+	assert.PanicsWithValue(t, "planned", func() {
+		_ = f.Snapshot(t.Context(), "panic", func(*Conn) error { panic("planned") })
+	})
+	require.NoError(t, insert(f, "after"))
+	require.NoError(t, f.Snapshot(t.Context(), "look", func(c *Conn) error {
+		count, err := scalar[int64](c.db, "SELECT count(*) FROM item")
+		assert.Equal(t, int64(1), count, "the reader does not stand where it was")
+		return err
+	}))
+}
+
+func TestAProcessOutOfFilesIsNotTakenForAReadOnlyStore(t *testing.T) {
+	t.Parallel()
+	f := open(t, itemOptions(t.TempDir()))
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE} {
+		for _, cause := range []error{sqlite3.Error{Code: sqlite3.ErrCantOpen, SystemErrno: errno}, fmt.Errorf("open: %w", errno)} {
+			err := f.engineError("op", cause)
+			assert.NotErrorIs(t, err, ports.ErrReadOnly)
+			assert.True(t, ports.IsTransient(err), err)
+			assert.Contains(t, err.Error(), "limit of open")
+		}
+	}
 }

@@ -65,7 +65,7 @@ func (f *File) create() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(conn.fill(f.o), conn.close()); err != nil {
+	if err := errors.Join(conn.fillWhole(f.o), conn.close()); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, f.path); err != nil {
@@ -93,6 +93,19 @@ func (c *Conn) fill(o Options) error {
 		return err
 	}
 	return c.bringUp(o.Schema)
+}
+
+// fillWhole is fill with all of it in the database file. Closing would copy the log too, but says
+// nothing of a disk that is full: the log would be left behind when the file moves to its name.
+func (c *Conn) fillWhole(o Options) error {
+	if err := c.fill(o); err != nil {
+		return err
+	}
+	frames, copied, err := c.copyLog()
+	if err == nil && copied != frames {
+		err = fmt.Errorf("%d of %d pages of the new store could be copied", copied, frames)
+	}
+	return err
 }
 
 // bringUp makes what the schema has and the database lacks, in one transaction.
@@ -166,10 +179,20 @@ func (c *Conn) run(statements string) error {
 
 // switchToWAL sets the journal mode. The engine does not wait for other connections here, whatever
 // its busy timeout is, so this does.
+//
+// A database that comes in another mode, such as a backup, is switched without a journal on the disk:
+// a kill would leave one behind, and others who open the store at this moment would take it for an
+// unfinished one. The switch writes a few bytes of one sector, which need none.
 func (c *Conn) switchToWAL(patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for {
-		mode, err := scalar[string](c.db, "PRAGMA journal_mode = WAL")
+		mode, err := scalar[string](c.db, "PRAGMA journal_mode")
+		if err == nil && mode != "wal" {
+			_, err = scalar[string](c.db, "PRAGMA journal_mode = MEMORY")
+		}
+		if err == nil {
+			mode, err = scalar[string](c.db, "PRAGMA journal_mode = WAL")
+		}
 		if err == nil && mode == "wal" {
 			return nil
 		}

@@ -44,7 +44,7 @@ func (f *File) own() (*ownership, error) {
 	}
 	o := &ownership{file: file, path: dir}
 	if err := f.lockDirectory(o); err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, o.release())
 	}
 	return o, nil
 }
@@ -186,13 +186,28 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// renameNew moves a file to a name that must be free.
-func renameNew(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+// makeDirectory makes a directory and those above it that are missing, for this user alone, and makes
+// their names durable: a store that survives a power cut in a directory that does not is lost.
+func makeDirectory(dir string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is not a directory: %w", dir, unix.ENOTDIR)
+		}
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := makeDirectory(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	// A file system without that flag has links.
+	return syncDir(filepath.Dir(dir))
+}
+
+// linkNew moves a file to a name that must be free, by way of having both names for a moment.
+func linkNew(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package sqlitefile
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -126,28 +127,44 @@ func TestAKillLosesNothingThatWasAnswered(t *testing.T) {
 
 func TestManyProcessesOpenOneFreshDirectoryAtOnce(t *testing.T) {
 	t.Parallel()
-	const processes, rounds = 8, 30
-	for range rounds {
-		dir := filepath.Join(t.TempDir(), "fresh")
-		gate, opener, err := os.Pipe()
-		require.NoError(t, err)
-		var cmds []*exec.Cmd
-		for range processes {
-			cmd := exec.CommandContext(t.Context(), os.Args[0], dir)
-			cmd.Env = append(os.Environ(), roleVariable+"=starter")
-			cmd.Stdin, cmd.Stderr = gate, os.Stderr
-			require.NoError(t, cmd.Start())
-			cmds = append(cmds, cmd)
-		}
-		require.NoError(t, gate.Close())
-		require.NoError(t, opener.Close())
-		for _, cmd := range cmds {
-			require.NoError(t, cmd.Wait())
-		}
-		f := open(t, itemOptions(dir))
-		require.Len(t, names(t, f), processes)
-		require.NoError(t, f.Close())
+	for range 30 {
+		openTogether(t, filepath.Join(t.TempDir(), "fresh"))
 	}
+}
+
+// A backup is no database in WAL mode yet; the first to open it makes it one.
+func TestManyProcessesOpenOneRestoredBackupAtOnce(t *testing.T) {
+	t.Parallel()
+	f := open(t, itemOptions(t.TempDir()))
+	for range 10 {
+		dir := t.TempDir()
+		require.NoError(t, f.Backup(t.Context(), filepath.Join(dir, "item.sqlite")))
+		openTogether(t, dir)
+	}
+}
+
+// openTogether lets processes open a store at the same instant, and write to it.
+func openTogether(t *testing.T, dir string) {
+	t.Helper()
+	const processes = 8
+	gate, opener, err := os.Pipe()
+	require.NoError(t, err)
+	var cmds []*exec.Cmd
+	for range processes {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], dir)
+		cmd.Env = append(os.Environ(), roleVariable+"=starter")
+		cmd.Stdin, cmd.Stderr = gate, os.Stderr
+		require.NoError(t, cmd.Start())
+		cmds = append(cmds, cmd)
+	}
+	require.NoError(t, gate.Close())
+	require.NoError(t, opener.Close())
+	for _, cmd := range cmds {
+		require.NoError(t, cmd.Wait())
+	}
+	f := open(t, itemOptions(dir))
+	require.Len(t, names(t, f), processes)
+	require.NoError(t, f.Close())
 }
 
 func TestAnOpenDoesNotWaitForAnotherProcessThatWrites(t *testing.T) {
@@ -299,6 +316,69 @@ func TestAFullDiskFailsClearlyAndGoesOnOnceItIsFreed(t *testing.T) {
 	require.NoError(t, os.Remove(filler))
 	require.NoError(t, insert(f, "after"))
 	assert.Len(t, names(t, f), stored+1)
+	require.NoError(t, f.Verify(t.Context()))
+}
+
+// Whatever room there is when a store is made, what is left when that fails can be opened once there
+// is more.
+func TestAStoreThatCouldNotBeMadeOnAFullDiskIsMadeOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
+	failures := 0
+	for pages := 1; pages <= 24; pages++ {
+		dir := mountTmpfs(t, "size="+strconv.Itoa(4*pages)+"k")
+		o := itemOptions(dir)
+		f, err := Open(t.Context(), o)
+		if err != nil {
+			failures++
+			require.ErrorIs(t, err, ports.ErrDiskFull, "%d pages", pages)
+			require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
+		} else if err := insert(f, "first"); err != nil {
+			require.ErrorIs(t, err, ports.ErrDiskFull, "%d pages", pages)
+		}
+		require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "size=1m"))
+		if f == nil {
+			f, err = Open(t.Context(), o)
+			require.NoError(t, err, "%d pages", pages)
+		}
+		require.NoError(t, insert(f, "second"))
+		require.NoError(t, f.Verify(t.Context()))
+		require.NoError(t, f.Close())
+	}
+	assert.NotZero(t, failures)
+	assert.Less(t, failures, 24)
+}
+
+// A store that is told apart by its health gets no writes while it is ill.
+func TestHealthIsFoundAgainWithoutAWriteOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
+	dir := mountTmpfs(t, "size=1m")
+	f := open(t, itemOptions(dir))
+	longAgo := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.lastAt = f.lastAt.Add(-2 * probeAfter)
+	}
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	require.NoError(t, err)
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.NoError(t, filler.Close())
+	for err = nil; err == nil; {
+		err = f.WriteOne(t.Context(), "fill", func(tx *Tx) error {
+			_, err := tx.Exec(insertRow, rand.Text(), make([]byte, 5000))
+			return err
+		})
+	}
+	require.ErrorIs(t, err, ports.ErrDiskFull)
+	require.ErrorIs(t, f.HealthCheck(t.Context()), ports.ErrDiskFull)
+	longAgo()
+	require.ErrorIs(t, f.HealthCheck(t.Context()), ports.ErrDiskFull, "the disk is full still")
+	require.NoError(t, os.Remove(filler.Name()))
+	longAgo()
+	require.NoError(t, f.HealthCheck(t.Context()))
+	require.NoError(t, f.HealthCheck(t.Context()), "that is remembered")
 	require.NoError(t, f.Verify(t.Context()))
 }
 

@@ -3,8 +3,11 @@ package sqlitefile
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -34,6 +37,7 @@ type write struct {
 	op     string
 	fn     func(*Tx) error
 	single bool
+	since  time.Time // only where processes share the store
 
 	wake   chan bool // true: lead the next batch; false: answered
 	called bool      // told to lead, guarded by File.mu
@@ -67,6 +71,9 @@ func (f *File) submit(w *write) error {
 		return err
 	}
 	w.wake = make(chan bool, 1)
+	if f.o.Ownership == SharedDirectory {
+		w.since = time.Now()
+	}
 	f.mu.Lock()
 	if err := f.refusal(w.op); err != nil {
 		f.mu.Unlock()
@@ -125,6 +132,14 @@ func (f *File) callNext() {
 
 // lead commits what waits, own among it, answers, and hands over.
 func (f *File) lead(own *write) {
+	if err := f.begin(own); err != nil {
+		f.conclude([]*write{own}, err)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.pending = slices.DeleteFunc(f.pending, func(w *write) bool { return w == own })
+		f.callNext()
+		return
+	}
 	batch := f.gather()
 	committed := false
 	// Deferred, because an operation that ends its goroutine (runtime.Goexit) ends the leader's.
@@ -144,6 +159,63 @@ func (f *File) lead(own *write) {
 	}()
 	f.commit(batch)
 	committed = true
+}
+
+// The pauses between two attempts at a lock that another process holds.
+const (
+	leastPause = 100 * time.Microsecond
+	mostPause  = 500 * time.Microsecond
+)
+
+// begin starts a transaction for the one who leads. Where processes share the store, the lock may be
+// another's for a while. The engine would wait deaf to the context, and in pauses that grow to a tenth
+// of a second, in which a process that writes without end overtakes all others.
+func (f *File) begin(own *write) error {
+	f.checkpoints.tail(f)
+	f.writer.op = own.op
+	if f.o.Ownership != SharedDirectory {
+		return f.tryBegin(own.op)
+	}
+	if err := f.writer.run("PRAGMA busy_timeout = 0"); err != nil {
+		return f.engineError(own.op, err)
+	}
+	err := f.beginShared(own)
+	resetErr := f.writer.run("PRAGMA busy_timeout = " + strconv.FormatInt(f.o.BusyTimeout.Milliseconds(), 10))
+	if err == nil && resetErr != nil {
+		f.rollback(nil, resetErr)
+	}
+	return errors.Join(err, f.engineError(own.op, resetErr))
+}
+
+func (f *File) beginShared(own *write) error {
+	for {
+		err := f.tryBegin(own.op)
+		if !errors.Is(err, ports.ErrBusy) {
+			f.blocked = time.Time{}
+			return err
+		}
+		if f.blocked.IsZero() {
+			f.blocked = time.Now()
+		}
+		// Each caller has the whole timeout, from when both it and the other's lock were there.
+		if time.Since(f.blocked) > f.o.BusyTimeout && time.Since(own.since) > f.o.BusyTimeout {
+			return err
+		}
+		pause := time.NewTimer(leastPause + rand.N(mostPause-leastPause))
+		select {
+		case <-pause.C:
+		case <-own.ctx.Done():
+			pause.Stop()
+			return own.ctx.Err()
+		}
+	}
+}
+
+func (f *File) tryBegin(op string) error {
+	if err := f.checkIdentity(op); err != nil {
+		return err
+	}
+	return f.writer.control("BEGIN IMMEDIATE")
 }
 
 var errGone = errors.New("the goroutine that led the transaction ended inside an operation")
@@ -170,20 +242,10 @@ func (f *File) gather() []*write {
 	return batch
 }
 
-// commit runs the batch in one transaction.
+// commit runs the batch in the transaction that was begun.
 func (f *File) commit(batch []*write) {
-	f.checkpoints.tail(f)
 	op := batch[0].op
-	f.writer.op = op
-	err := f.checkIdentity(op)
-	if err == nil {
-		_, err = f.writer.Exec("BEGIN IMMEDIATE")
-	}
-	if err != nil {
-		f.conclude(batch, err)
-		return
-	}
-	applied := 0
+	applied, before := 0, f.writer.writes
 	for i, w := range batch {
 		if w.err = w.ctx.Err(); w.err != nil {
 			continue // gave up before it began
@@ -202,7 +264,7 @@ func (f *File) commit(batch []*write) {
 		end = "ROLLBACK"
 	}
 	f.writer.op = op
-	if _, err := f.writer.Exec(end); err != nil {
+	if err := f.writer.control(end); err != nil {
 		f.rollback(batch, err)
 		f.conclude(batch, err)
 		return
@@ -214,7 +276,7 @@ func (f *File) commit(batch []*write) {
 			}
 		}
 	}
-	f.record(applied)
+	f.record(applied, f.writer.writes != before)
 	f.checkpoints.consider(f)
 }
 
@@ -223,7 +285,7 @@ func (f *File) apply(w *write) error {
 	c := f.writer
 	c.op = w.op
 	if !w.single {
-		if _, err := c.Exec("SAVEPOINT op"); err != nil {
+		if err := c.control("SAVEPOINT op"); err != nil {
 			return err
 		}
 	}
@@ -243,11 +305,11 @@ func (f *File) apply(w *write) error {
 		}
 	} else {
 		if failed {
-			if _, err := c.Exec("ROLLBACK TO op"); err != nil {
+			if err := c.control("ROLLBACK TO op"); err != nil {
 				return err
 			}
 		}
-		if _, err := c.Exec("RELEASE op"); err != nil {
+		if err := c.control("RELEASE op"); err != nil {
 			return err
 		}
 	}
@@ -272,7 +334,7 @@ func (w *write) undo() {
 // rollback ends a transaction that failed and undoes the operations of it that had begun.
 func (f *File) rollback(begun []*write, cause error) {
 	if !f.writer.db.AutoCommit() {
-		if _, err := f.writer.Exec("ROLLBACK"); err != nil {
+		if err := f.writer.control("ROLLBACK"); err != nil {
 			f.o.Log.Error("a failed transaction could not be rolled back", "store", f.o.Kind, "path", f.path, "error", err, "cause", cause)
 		}
 	}
@@ -292,18 +354,21 @@ func (f *File) conclude(batch []*write, err error) {
 	defer f.mu.Unlock()
 	for _, mendable := range []error{ports.ErrDiskFull, ports.ErrReadOnly, ports.ErrCorrupt} {
 		if errors.Is(err, mendable) {
-			f.last = err
+			f.last, f.lastAt = err, time.Now()
 		}
 	}
 }
 
-func (f *File) record(applied int) {
+// record counts a commit. Only one that wrote something shows that the disk takes writes again.
+func (f *File) record(applied int, wrote bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if applied == 0 {
 		return
 	}
-	f.last = nil
+	if wrote {
+		f.last = nil
+	}
 	f.stats.Commits++
 	f.stats.Operations += int64(applied)
 	f.stats.LargestBatch = max(f.stats.LargestBatch, applied)

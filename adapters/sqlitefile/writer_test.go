@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
@@ -272,7 +273,8 @@ func TestAFailureThatRollsEverythingBackIsNoSuccessForAnybody(t *testing.T) {
 		assert.Equal(t, err == nil, slices.Contains(stored, fmt.Sprint(i)), "operation %d: %v", i, err)
 	}
 	require.ErrorIs(t, errs[2], ports.ErrDiskFull)
-	require.ErrorIs(t, f.HealthCheck(t.Context()), ports.ErrDiskFull)
+	require.NoError(t, f.Write(t.Context(), "look", func(*Tx) error { return nil }))
+	require.ErrorIs(t, f.HealthCheck(t.Context()), ports.ErrDiskFull, "an operation that wrote nothing proves nothing")
 	require.NoError(t, f.writer.run("PRAGMA max_page_count = 1000000"))
 	require.NoError(t, insert(f, "after"), "it goes on without a restart")
 	require.NoError(t, f.HealthCheck(t.Context()))
@@ -339,4 +341,62 @@ func TestValuesKeepTheirStorageClass(t *testing.T) {
 	assert.Error(t, f.Read(t.Context(), "types", func(c *Conn) error {
 		return c.Query("SELECT ?1", func(Row) error { return nil }, uint64(1)<<63)
 	}))
+}
+
+// holdLock takes the write lock as another process would.
+func holdLock(t *testing.T, f *File) (free func()) {
+	t.Helper()
+	db, err := dial(f.path, modeOpen, defaultBusyTimeout)
+	require.NoError(t, err)
+	_, err = db.Exec("BEGIN IMMEDIATE", nil)
+	require.NoError(t, err)
+	return sync.OnceFunc(func() { assert.NoError(t, db.Close()) })
+}
+
+func TestACallerThatGivesUpWhileAnotherProcessHasTheLockReturnsAtOnce(t *testing.T) {
+	t.Parallel()
+	o := itemOptions(t.TempDir())
+	o.Ownership, o.BusyTimeout = SharedDirectory, time.Hour
+	f := open(t, o)
+	free := holdLock(t, f)
+	defer free()
+	var cancels []context.CancelFunc
+	gaveUp := make(chan error)
+	for i := range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels = append(cancels, cancel)
+		go func() { gaveUp <- f.Write(ctx, "op", func(*Tx) error { panic("not run") }) }()
+		waiting(f, i+1)
+	}
+	stays := make(chan error)
+	go func() { stays <- insert(f, "stays") }()
+	waiting(f, 4)
+	for _, cancel := range cancels { // the one that leads comes first
+		cancel()
+		require.ErrorIs(t, <-gaveUp, context.Canceled)
+	}
+	free()
+	require.NoError(t, <-stays)
+	assert.Equal(t, []string{"stays"}, names(t, f))
+}
+
+func TestALockThatIsNotFreedFailsEachCallerAfterTheBusyTimeout(t *testing.T) {
+	t.Parallel()
+	o := itemOptions(t.TempDir())
+	o.Ownership, o.BusyTimeout = SharedDirectory, 50*time.Millisecond
+	f := open(t, o)
+	free := holdLock(t, f)
+	defer free()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			begun := time.Now()
+			assert.ErrorIs(t, insert(f, fmt.Sprint(i)), ports.ErrBusy)
+			assert.GreaterOrEqual(t, time.Since(begun), o.BusyTimeout)
+		})
+	}
+	wg.Wait()
+	free()
+	require.NoError(t, insert(f, "after"))
+	assert.Equal(t, []string{"after"}, names(t, f))
 }

@@ -280,8 +280,11 @@ func openKvFile(ctx context.Context, a *app, dir string) (storedFile, error) {
 	return store.(*localkv.Store), nil
 }
 
+// queuesDir is the directory of an owner's queues.
+func queuesDir(stateDir string) string { return filepath.Join(stateDir, "queue-owned") }
+
 func queueDatabase(stateDir, id string) string {
-	return filepath.Join(stateDir, "queue-owned", id, queueFile)
+	return filepath.Join(queuesDir(stateDir), id, queueFile)
 }
 
 // openQueueFile opens a queue without a daemon.

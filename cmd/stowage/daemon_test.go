@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -291,6 +292,33 @@ func residentMemory(t testing.TB, pid int) int64 {
 	}
 	require.Fail(t, "no VmHWM in the status of the process")
 	return 0
+}
+
+// Clients that send half a request, or nothing at all, hold up a stop for seconds, not for as long as
+// a slow body may take.
+func TestStopWaitsForNoSlowClient(t *testing.T) {
+	t.Parallel()
+	d := launch(t, t.TempDir())
+	d.create(t, "orders")
+	token, err := d.reach().queueToken("orders")
+	require.NoError(t, err)
+	address := strings.TrimPrefix(d.address, "http://")
+	for _, head := range []string{
+		"", "POST /v1/queues/orders HT",
+		"POST /v1/queues/orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		slow, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer slow.Close()
+		_, err = io.WriteString(slow, head)
+		require.NoError(t, err)
+	}
+	_, err = d.queue(t, "orders").Stats(t.Context()) // by now the daemon has them all
+	require.NoError(t, err)
+	began := time.Now()
+	require.NoError(t, d.end(syscall.SIGTERM))
+	require.NoError(t, d.err, "the exit code is 0")
+	assert.Less(t, time.Since(began), ports.DefaultBodyTimeout-answerTimeout)
 }
 
 // A stop waits for a request that is on its way; a second signal does not.

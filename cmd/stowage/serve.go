@@ -22,9 +22,14 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// stopTimeout is how long a stop waits for running requests before it cuts them off. It is above the
-// time that a slow request body may take.
-const stopTimeout = 35 * time.Second
+const (
+	// stopTimeout is how long a stop waits for running operations before it gives them up.
+	stopTimeout = 35 * time.Second
+
+	// answerTimeout is how long it waits, once there are none, for clients to take their answers. A
+	// request that has not arrived by then would only be refused.
+	answerTimeout = 5 * time.Second
+)
 
 func serveCommand(a *app) *cobra.Command {
 	var file, state, listen, endpoint string
@@ -229,20 +234,23 @@ func (d *daemon) describe(cfg *config.Config, queues []types.QueueInfo) {
 	if cfg.File != "" {
 		file = absolute(cfg.File)
 	}
-	d.log.Info("the daemon starts", "config", file, "state_dir", cfg.StateDir, "listen", d.listener.Addr().String(), "owner", ownerModule)
+	d.log.Info("the daemon starts", "config", file, "state_dir", cfg.StateDir, "listen", d.listener.Addr().String())
+	d.log.Info("owner of the queues", "name", "owner", "module", ownerModule, "path", queuesDir(cfg.StateDir))
 	for _, s := range configuredStores(cfg) {
+		attrs := []any{"name", s.Name, "module", s.Module}
+		if len(s.Paths) > 0 {
+			attrs = append(attrs, "path", strings.Join(s.Paths, string(filepath.ListSeparator)))
+		}
 		switch {
 		case s.Kind == string(catalog.KindKv):
-			d.log.Info("key-value store, which applications open themselves", "name", s.Name, "module", s.Module, "paths", s.Paths)
+			d.log.Info("key-value store, which applications open themselves", attrs...)
 		case s.Module != ownerModule:
-			d.log.Warn("this queue is not served: the daemon serves the queues of its own state directory", "name", s.Name, "module", s.Module)
-		default:
-			d.log.Info("configured queue", "name", s.Name, "module", s.Module, "paths", s.Paths)
+			d.log.Warn("this queue is not served: the daemon serves the queues of its own state directory", attrs...)
 		}
 	}
-	for _, q := range queues {
+	for _, q := range queues { // the configured ones are among them
 		if q.Err == nil { // the owner has reported the others
-			d.log.Info("queue", "name", q.ID)
+			d.log.Info("queue", "name", q.ID, "module", ownerModule, "path", filepath.Dir(queueDatabase(cfg.StateDir, q.ID)))
 		}
 	}
 	if tcp, ok := d.listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
@@ -286,19 +294,24 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 // stop closes the listener and the stores at the same time: closing the owner wakes the long polls
-// that the server waits for, and lets running operations finish.
+// that the server waits for, and lets running operations finish. What is open after that is waiting
+// for its client.
 func (d *daemon) stop(ctx context.Context) error {
 	d.stopping.Store(true)
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
+	serving, cutOff := context.WithCancel(limited)
+	defer cutOff()
 	drained := make(chan error, 1)
 	go func() {
-		err := d.server.Shutdown(limited)
-		if errors.Is(err, context.DeadlineExceeded) {
-			d.log.Warn("requests were still running and are cut off", "after", stopTimeout)
+		err := d.server.Shutdown(serving)
+		if serving.Err() != nil && errors.Is(err, serving.Err()) {
+			d.log.Warn("connections are cut off whose clients did not take their answers, or did not finish their requests")
 			err = d.server.Close()
 		}
 		drained <- err
 	}()
-	return errors.Join(d.stores.Close(limited), <-drained)
+	closed := d.stores.Close(limited)
+	defer time.AfterFunc(answerTimeout, cutOff).Stop()
+	return errors.Join(closed, <-drained)
 }
