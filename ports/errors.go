@@ -74,7 +74,7 @@ const (
 	ReasonDiskFull     Reason = "disk_full"     // no space, quota or page limit left
 	ReasonReadOnly     Reason = "read_only"     // the file, directory or file system cannot be written
 	ReasonCorrupt      Reason = "corrupt"       // the file is damaged
-	ReasonBusy         Reason = "busy"          // the write lock was not free within the busy timeout
+	ReasonBusy         Reason = "busy"          // the write lock, or a place for a large request, was not free in time
 	ReasonUnsupported  Reason = "unsupported"   // the format or version is not one that this build knows
 	ReasonUnavailable  Reason = "unavailable"   // nothing answered, and nothing was sent
 	ReasonRevoked      Reason = "revoked"       // the queue behind the handle was deleted

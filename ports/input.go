@@ -177,7 +177,7 @@ func CheckPayload(op string, p types.Payload) (types.Payload, error) {
 			return types.Payload{}, invalid(op, "the text payload is not valid UTF-8")
 		}
 	default:
-		return types.Payload{}, invalid(op, "the payload type is %q: use %q or %q", p.Type, types.PayloadJSON, types.PayloadText)
+		return types.Payload{}, invalid(op, "the payload type is %q: use %q or %q", truncate(string(p.Type)), types.PayloadJSON, types.PayloadText)
 	}
 	if len(p.Data) > MaxPayloadBytes {
 		return types.Payload{}, invalid(op, "the payload has %d bytes as stored: at most %d are allowed", len(p.Data), MaxPayloadBytes)

@@ -151,6 +151,15 @@ func TestScanLimits(t *testing.T) {
 	wantVerdict(t, "an empty prefix", err, false)
 }
 
+// A type comes from outside, and may be as long as a request.
+func TestALongPayloadTypeIsNotRepeatedInFull(t *testing.T) {
+	t.Parallel()
+	_, err := ports.CheckPayload("op", types.Payload{Type: types.PayloadType(strings.Repeat("x", 1<<20)), Data: "1"})
+	if !errors.Is(err, ports.ErrInvalidInput) || len(err.Error()) > 300 {
+		t.Errorf("got an error of %d bytes: %.300v", len(err.Error()), err)
+	}
+}
+
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

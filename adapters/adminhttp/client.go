@@ -330,6 +330,9 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 }
 
 func readAnswer(r *http.Response) ([]byte, error) {
+	if r.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which obeys no context
+		return nil, errors.Join(errors.New("the answer is to go on in another protocol"), r.Body.Close())
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer+1))
 	if closeErr := r.Body.Close(); err == nil {
 		err = closeErr

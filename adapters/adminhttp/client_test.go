@@ -193,6 +193,29 @@ func TestWhoeverElseAnswersIsNotTakenForADaemon(t *testing.T) {
 	}
 }
 
+// The body of such an answer is the connection itself: read like another, it would never end.
+func TestAnAnswerInAnotherProtocolIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if assert.NoError(t, err) {
+			t.Cleanup(func() { _ = conn.Close() }) // the client has closed it
+			_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+			assert.NoError(t, err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client := newClient(t, server.URL, adminToken, adminhttp.ClientOptions{})
+	for _, call := range calls {
+		err := call.call(t.Context(), client)
+		if call.changes {
+			require.ErrorIs(t, err, ports.ErrOutcomeUnknown, call.name)
+		} else {
+			require.ErrorIs(t, err, ports.ErrBackendFailed, call.name)
+		}
+	}
+}
+
 func TestWhoGivesUpOnAChangeIsToldThatItsOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})

@@ -498,6 +498,9 @@ func (c *Client) call(ctx context.Context, call call) error {
 }
 
 func readAnswer(response *http.Response) ([]byte, error) {
+	if response.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which obeys no context
+		return nil, errors.Join(errors.New("the answer is to go on in another protocol"), response.Body.Close())
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
 	if closeErr := response.Body.Close(); err == nil {
 		err = closeErr

@@ -219,6 +219,19 @@ func TestAnAnswerThatIsNotOfTheProtocolIsNoSuccess(t *testing.T) {
 	}
 }
 
+// The body of such an answer is the connection itself: read like another, it would never end.
+func TestAnAnswerInAnotherProtocolIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, op := range operations {
+		w := newWreck(t, func(conn net.Conn, _ int64) bool {
+			write(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+			return true
+		})
+		require.ErrorIs(t, op.call(t.Context(), newClient(t, w.binding, queuehttp.Options{})), ports.ErrOutcomeUnknown, op.name)
+		assert.EqualValues(t, 1, w.requests.Load())
+	}
+}
+
 // Another engine may have stored what this one refuses to send; it has to come through all the same, or
 // it would come back for ever.
 func TestAPayloadComesThroughAsItIsStored(t *testing.T) {

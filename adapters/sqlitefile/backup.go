@@ -25,7 +25,8 @@ func (f *File) Backup(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return ports.Errorf(ports.CodeInvalidInput, op, "the path %q cannot be made absolute: %w", path, err)
 	}
-	if strings.HasPrefix(path, f.path) {
+	besides := idOf(filepath.Dir(path)) == idOf(filepath.Dir(f.path)) // by whatever name
+	if besides && strings.HasPrefix(filepath.Base(path), filepath.Base(f.path)) {
 		return ports.Errorf(ports.CodeInvalidInput, op, "%s would lie among the files of the store itself: choose another name", path)
 	}
 	if _, err := os.Lstat(path); err == nil {

@@ -92,7 +92,11 @@ func TestBackupNeverOverwritesAndLeavesNothingWhenItFails(t *testing.T) {
 	require.NoError(t, os.WriteFile(target, []byte("precious"), 0o600))
 	require.ErrorIs(t, f.Backup(t.Context(), target), ports.ErrAlreadyExists)
 	require.ErrorIs(t, f.Backup(t.Context(), filepath.Dir(target)), ports.ErrAlreadyExists)
-	require.ErrorIs(t, f.Backup(t.Context(), f.Path()+"-journal"), ports.ErrInvalidInput)
+	alias := filepath.Join(t.TempDir(), "alias")
+	require.NoError(t, os.Symlink(filepath.Dir(f.Path()), alias))
+	for _, dir := range []string{filepath.Dir(f.Path()), alias} {
+		require.ErrorIs(t, f.Backup(t.Context(), filepath.Join(dir, "item.sqlite-journal")), ports.ErrInvalidInput)
+	}
 	require.Error(t, f.Backup(t.Context(), filepath.Join(t.TempDir(), "no", "such", "directory")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
