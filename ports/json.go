@@ -432,7 +432,7 @@ func (c memberCheck) check(text []byte, t reflect.Type, path string) error {
 	case (kind == reflect.Slice || kind == reflect.Array) && t.Elem().Kind() != reflect.Uint8:
 		var items []json.RawMessage
 		if json.Unmarshal(text, &items) != nil {
-			return nil
+			return nil //nolint:nilerr // decoding says what is wrong
 		}
 		for i, item := range items {
 			if err := c.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
@@ -459,7 +459,7 @@ func (c memberCheck) check(text []byte, t reflect.Type, path string) error {
 func (c memberCheck) members(text []byte, path string, typeOf func(name string) (reflect.Type, error)) error {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
-		return nil
+		return nil //nolint:nilerr // decoding says what is wrong
 	}
 	for _, name := range sortedKeys(members) {
 		t, err := typeOf(name)
@@ -479,8 +479,7 @@ func (c memberCheck) members(text []byte, path string, typeOf func(name string) 
 // jsonFields are the fields of a struct by the names that encoding/json gives them.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := make(map[string]reflect.Type, t.NumField())
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		tag := field.Tag.Get("json")
 		name, _, _ := strings.Cut(tag, ",")
 		switch {

@@ -21,7 +21,8 @@ type QueueOwner interface {
 	// whose legacy directory is still there is BINDING_SETUP_FAILED (R119).
 	Queue(ctx context.Context, id string) (Queue, error)
 
-	// List returns all queues, ordered by id, those that cannot be opened included.
+	// List returns all queues, ordered by id, those included that cannot be opened or that need an
+	// operator; their Err says why.
 	List(ctx context.Context) ([]types.QueueInfo, error)
 
 	// Delete waits for the operations that are running, revokes the handles, then removes the

@@ -153,7 +153,7 @@ func (w WireError) Err() error {
 func DecodeWireError(status int, body []byte) (error, bool) {
 	var wire WireError
 	if DecodeJSON(body, &wire, AllowUnknown) != nil || !isCode(wire.Code) {
-		return nil, false
+		return nil, false //nolint:nilerr // that it is none of ours is the answer
 	}
 	if status < 400 || wire.HTTPStatusCode != 0 && wire.HTTPStatusCode != status {
 		return nil, false

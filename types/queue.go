@@ -162,8 +162,8 @@ type PeekedMessage struct {
 // QueueInfo describes one queue of an owner.
 type QueueInfo struct {
 	ID string
-	// Err says why the queue cannot be opened, for instance a legacy directory that blocks it; nil
-	// for a healthy queue.
+	// Err says why the queue cannot be opened or used, for instance a legacy directory that blocks it
+	// or a file that was replaced; nil for a healthy queue.
 	Err error
 }
 

@@ -218,7 +218,7 @@ func (s *Store) ScanPrefix(ctx context.Context, prefix string, opts types.ScanOp
 			s.foreignKey.Do(func() {
 				s.log.Warn("a stored key breaks the rules of keys: scans pass over it", "path", s.file.Path(), "key", key)
 			})
-			return nil
+			return nil //nolint:nilerr // a key of somebody else's ends no scan
 		}
 		if len(page.Entries) == check.Limit {
 			page.Cursor = ports.EncodeCursor(prefix, page.Entries[check.Limit-1].Key)

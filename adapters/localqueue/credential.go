@@ -76,7 +76,7 @@ func openCredentials(op, dir string, clock ports.Clock) (*credentials, error) {
 		}
 	}
 	c := &credentials{dir: dir, clock: clock, byID: make(map[string]*credential)}
-	rand.Read(c.dummy[:]) //nolint:errcheck // it never fails: it ends the program instead
+	rand.Read(c.dummy[:])
 	return c, nil
 }
 
@@ -96,8 +96,7 @@ func looseness(st *unix.Stat_t) string {
 func (c *credentials) load(op, id string) error {
 	cred, _, err := c.read(op, id)
 	if errors.Is(err, os.ErrNotExist) {
-		_, err = c.create(op, id)
-		return err
+		return c.create(op, id)
 	}
 	if err != nil {
 		return err
@@ -129,14 +128,14 @@ func (c *credentials) has(id string) bool {
 }
 
 // create gives a queue a fresh token, whatever was there.
-func (c *credentials) create(op, id string) (string, error) {
+func (c *credentials) create(op, id string) error {
 	token := newToken()
 	cred := &credential{current: sha256.Sum256([]byte(token))}
 	if err := c.write(op, id, token, cred); err != nil {
-		return "", err
+		return err
 	}
 	c.set(id, cred)
-	return token, nil
+	return nil
 }
 
 // rotate makes a fresh token; the old one works for the overlap.
@@ -222,7 +221,7 @@ func (c *credentials) path(id string) string { return filepath.Join(c.dir, id) }
 
 func newToken() string {
 	var b [tokenBytes]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails: it ends the program instead
+	rand.Read(b[:])
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 

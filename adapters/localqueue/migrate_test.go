@@ -243,7 +243,7 @@ func TestMigrateRefusesWhatItCannotDoWhole(t *testing.T) {
 
 func TestMigrateRefusesToCrossFileSystems(t *testing.T) {
 	t.Parallel()
-	other, err := os.MkdirTemp("/dev/shm", "stowage-")
+	other, err := os.MkdirTemp("/dev/shm", "stowage-") //nolint:usetesting // it has to be on another file system
 	if err != nil {
 		t.Skipf("there is no second file system to cross to: %v", err)
 	}

@@ -435,7 +435,7 @@ func (w *Owner) reserve(op string, e *entry) error {
 func (w *Owner) makeQueue(ctx context.Context, op, id string) (*Queue, error) {
 	queue, err := w.openQueue(ctx, op, id)
 	if err == nil {
-		if _, err = w.credentials.create(op, id); err == nil {
+		if err = w.credentials.create(op, id); err == nil {
 			return queue, nil
 		}
 		err = errors.Join(err, queue.Close())
@@ -532,17 +532,28 @@ func (w *Owner) List(ctx context.Context) ([]types.QueueInfo, error) {
 		return nil, err
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
+		w.mu.Unlock()
 		return nil, w.closedError(op)
 	}
 	infos := make([]types.QueueInfo, 0, len(w.entries))
+	open := make(map[int]*Queue, len(w.entries))
 	for _, e := range w.sorted() {
-		if !e.fresh {
-			infos = append(infos, types.QueueInfo{ID: e.id, Err: e.err})
+		if e.fresh {
+			continue
+		}
+		if e.queue != nil {
+			open[len(infos)] = e.queue
+		}
+		infos = append(infos, types.QueueInfo{ID: e.id, Err: e.err})
+	}
+	w.mu.Unlock()
+	for i, queue := range open {
+		if err := queue.HealthCheck(ctx); !errors.Is(err, ports.ErrStoreClosed) { // closed since, and no fault
+			infos[i].Err = err
 		}
 	}
-	return infos, nil
+	return infos, ctx.Err()
 }
 
 // Delete implements ports.QueueOwner. A queue that cannot be opened is not deleted either: that it is
@@ -687,18 +698,27 @@ func (w *Owner) withToken(ctx context.Context, op, id string) (*entry, error) {
 	return e, err
 }
 
-// HealthCheck implements ports.HealthChecker: the faults of the queues that are open.
+// HealthCheck implements ports.HealthChecker: the faults of the queues that are open, and of those
+// that could not be opened for want of space or because nothing can be written, unless they can be
+// now. What else keeps a queue from being opened, List says: it is no fault of the others.
 func (w *Owner) HealthCheck(ctx context.Context) error {
+	const op = "owner.health"
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return w.closedError("owner.health")
+		return w.closedError(op)
 	}
 	entries := w.sorted()
 	w.mu.Unlock()
 	var errs []error
 	for _, e := range entries {
-		if queue, _ := w.state(e); queue != nil {
+		queue, err := w.state(e)
+		if queue == nil && (errors.Is(err, ports.ErrDiskFull) || errors.Is(err, ports.ErrReadOnly)) {
+			if queue, err = w.open(ctx, op, e.id); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if queue != nil {
 			errs = append(errs, queue.HealthCheck(ctx))
 		}
 	}
@@ -716,7 +736,7 @@ func (w *Owner) Close() error {
 	w.closed = true
 	entries := w.sorted()
 	w.mu.Unlock()
-	errs := make([]error, len(entries))
+	errs := make([]error, len(entries)+1)
 	var closing sync.WaitGroup
 	for i, e := range entries {
 		closing.Go(func() {
@@ -728,5 +748,6 @@ func (w *Owner) Close() error {
 		})
 	}
 	closing.Wait()
-	return errors.Join(append(errs, w.lock.release())...)
+	errs[len(entries)] = w.lock.release()
+	return errors.Join(errs...)
 }

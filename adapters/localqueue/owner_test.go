@@ -264,6 +264,34 @@ func TestDeleteUnderLoadLosesNoOutcome(t *testing.T) {
 	require.Empty(t, entries)
 }
 
+// A file system that takes no writes concerns every queue, also those that could not be opened on it;
+// once it does, they are well without anybody using them.
+func TestHealthOfAQueueThatCouldNotBeOpenedForWantOfSpace(t *testing.T) {
+	t.Parallel()
+	owner := openOwner(t, OwnerOptions{})
+	require.NoError(t, owner.Create(t.Context(), "q"))
+	send(t, queueOf(t, owner, "q"), "kept")
+	e := owner.entries["q"]
+	full := ports.Errorf(ports.CodeBindingSetupFailed, "open", "full").WithReason(ports.ReasonDiskFull)
+	require.NoError(t, e.queue.shut(owner.revoked("q", "is closed")))
+	owner.set(e, nil, full)
+	dir := filepath.Join(owner.dir, "q")
+	require.NoError(t, os.Rename(dir, dir+"-aside"))
+	require.NoError(t, os.WriteFile(dir, nil, 0o600))
+	require.Error(t, owner.HealthCheck(t.Context()))
+
+	owner.set(e, nil, full)
+	require.NoError(t, os.Remove(dir))
+	require.NoError(t, os.Rename(dir+"-aside", dir))
+	require.NoError(t, owner.HealthCheck(t.Context()))
+	queue, err := owner.state(e)
+	require.NoError(t, err)
+	require.NotNil(t, queue)
+	stats, err := queue.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), stats.Total)
+}
+
 // A queue whose directory was removed under the owner can be deleted and made again without a restart;
 // one that was moved away with all others cannot.
 func TestDeleteOfAQueueWhoseDirectoryIsGone(t *testing.T) {
@@ -466,4 +494,16 @@ func TestQueueOpenedForACallerWhoGaveUpIsTheOwners(t *testing.T) {
 		require.NoError(t, q.Send(t.Context(), types.Text("t"), types.SendOptions{}))
 	}
 	require.NotZero(t, opened)
+}
+
+func TestListSaysWhichQueuesNeedAnOperator(t *testing.T) {
+	t.Parallel()
+	owner := openOwner(t, OwnerOptions{})
+	require.NoError(t, owner.Create(t.Context(), "well"))
+	require.NoError(t, owner.Create(t.Context(), "replaced"))
+	file := queueOf(t, owner, "replaced").file.Path()
+	require.NoError(t, os.Rename(file, file+".moved"))
+	list := listOf(t, owner)
+	require.NoError(t, list["well"])
+	require.ErrorIs(t, list["replaced"], ports.ErrStoreReplaced)
 }

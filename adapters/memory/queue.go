@@ -257,7 +257,7 @@ func (q *Queue) Peek(ctx context.Context, opts types.PeekOptions) ([]types.Peeke
 		}
 	}
 	slices.SortStableFunc(hidden, func(a, b *message) int { return cmp.Compare(a.visibleAt, b.visibleAt) })
-	all := append(due, hidden...)
+	all := slices.Concat(due, hidden)
 	peeked := make([]types.PeekedMessage, min(len(all), limit))
 	for i := range peeked {
 		m := all[i]

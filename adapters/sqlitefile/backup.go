@@ -12,6 +12,7 @@ import (
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
 	"github.com/stowage-go/stowage/ports"
 )
 
@@ -100,7 +101,7 @@ func (f *File) aside(ctx context.Context, op string, fn func(*Conn) error) error
 		return err
 	}
 	defer f.asides.Done()
-	c, err := f.connect(modeOpen, false)
+	c, err := f.connect(false)
 	if err != nil {
 		return f.engineError(op, err)
 	}
@@ -149,7 +150,7 @@ func EngineVersion() string {
 }
 
 func (f *File) verify(db *sqlite3.SQLiteConn) error {
-	rows, err := db.Query("PRAGMA integrity_check(10)", nil) //nolint:staticcheck // see Exec
+	rows, err := db.Query("PRAGMA integrity_check(10)", nil)
 	if err != nil {
 		return err
 	}

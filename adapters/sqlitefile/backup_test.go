@@ -2,7 +2,6 @@ package sqlitefile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,9 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // lockedBuffer takes log lines from many goroutines.
@@ -138,7 +138,7 @@ func TestVerifyFindsDamageAndForeignFormats(t *testing.T) {
 	assert.Contains(t, err.Error(), "restore it from a backup")
 	err = damaged.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"))
 	require.Error(t, err, "a damaged store makes no backup that looks whole")
-	assert.False(t, errors.Is(err, ports.ErrAlreadyExists))
+	require.NotErrorIs(t, err, ports.ErrAlreadyExists)
 }
 
 func TestTheEngineIsTheOneThatWasTested(t *testing.T) {

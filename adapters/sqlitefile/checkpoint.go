@@ -42,7 +42,7 @@ func (k *checkpointer) consider(f *File) {
 	k.wg.Go(func() {
 		defer k.running.Store(false)
 		if k.conn == nil {
-			conn, err := f.connect(modeOpen, false)
+			conn, err := f.connect(false)
 			if err != nil {
 				f.warn("the log could not be copied into the database", err)
 				return
@@ -98,7 +98,7 @@ func (k *checkpointer) tail(f *File) {
 // copyLog copies as much of the log as no reader needs, and returns how many frames the log has and
 // how many of them are copied.
 func (c *Conn) copyLog() (frames, copied int64, err error) {
-	rows, err := c.db.Query("PRAGMA wal_checkpoint(PASSIVE)", nil) //nolint:staticcheck // see Exec
+	rows, err := c.db.Query("PRAGMA wal_checkpoint(PASSIVE)", nil)
 	if err != nil {
 		return 0, 0, err
 	}

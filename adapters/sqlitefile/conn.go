@@ -31,7 +31,8 @@ func (c *Conn) Exec(query string, args ...any) (changed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := stmt.Exec(bindings(args)) //nolint:staticcheck // the context path interrupts whole transactions
+	// The driver's context path would interrupt whole transactions.
+	result, err := stmt.Exec(bindings(args)) //nolint:staticcheck // as above
 	if err != nil {
 		return 0, c.file.engineError(c.op, err)
 	}
@@ -172,14 +173,14 @@ func escapePath(path string) string {
 }
 
 // connect opens a connection for work. Readers cannot write through it.
-func (f *File) connect(mode connMode, reads bool) (*Conn, error) {
-	db, err := dial(f.path, mode, f.o.BusyTimeout)
+func (f *File) connect(reads bool) (*Conn, error) {
+	db, err := dial(f.path, modeOpen, f.o.BusyTimeout)
 	if err != nil {
 		return nil, err
 	}
 	c := &Conn{file: f, db: db, stmts: make(map[string]driver.Stmt)}
 	for _, pragma := range f.pragmas(reads) {
-		if _, err := db.Exec(pragma, nil); err != nil { //nolint:staticcheck // see Exec
+		if _, err := db.Exec(pragma, nil); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
 	}

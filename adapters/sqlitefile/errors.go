@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
 	"github.com/stowage-go/stowage/ports"
 )
 

@@ -13,8 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stowage-go/stowage/ports"
 	"golang.org/x/sys/unix"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // File is an open store. Its methods may be called from many goroutines.
@@ -154,7 +155,7 @@ func (f *File) start() (err error) {
 			return f.setupError(fmt.Errorf("%s cannot be written: %w", path, err))
 		}
 	}
-	if f.writer, err = f.connect(modeOpen, false); err != nil {
+	if f.writer, err = f.connect(false); err != nil {
 		return f.setupError(err)
 	}
 	if err := errors.Join(f.writer.switchToWAL(f.o.BusyTimeout), f.writer.bringUp(f.o.Schema)); err != nil {
@@ -291,7 +292,7 @@ func (f *File) Read(ctx context.Context, op string, fn func(*Conn) error) error 
 	}
 	defer func() { f.readers <- c }()
 	if c == nil {
-		fresh, err := f.connect(modeOpen, true)
+		fresh, err := f.connect(true)
 		if err != nil {
 			return f.engineError(op, err)
 		}

@@ -16,10 +16,11 @@ import (
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
-	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 const insertRow = "INSERT INTO item (name, body) VALUES (?1, ?2)"

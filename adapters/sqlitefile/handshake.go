@@ -11,6 +11,7 @@ import (
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
+
 	"github.com/stowage-go/stowage/ports"
 )
 
@@ -61,7 +62,7 @@ func (f *File) create() (err error) {
 		return err
 	}
 	fresh := &File{o: f.o, path: temp}
-	conn, err := fresh.connect(modeOpen, false)
+	conn, err := fresh.connect(false)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (c *Conn) bringUp(s Schema) error {
 			return errors.Join(err, c.run("ROLLBACK"))
 		}
 	}
-	if _, err := c.db.Exec("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1)", []driver.Value{s.marker}); err != nil { //nolint:staticcheck // see Exec
+	if _, err := c.db.Exec("INSERT OR IGNORE INTO meta (key, value) VALUES ('format', ?1)", []driver.Value{s.marker}); err != nil {
 		return errors.Join(err, c.run("ROLLBACK"))
 	}
 	return c.commit()
@@ -173,7 +174,7 @@ func (c *Conn) commit() error {
 
 // run executes statements outside the cache of prepared ones.
 func (c *Conn) run(statements string) error {
-	_, err := c.db.Exec(statements, nil) //nolint:staticcheck // see Exec
+	_, err := c.db.Exec(statements, nil)
 	return err
 }
 
@@ -338,7 +339,7 @@ func shorten(s string) string {
 
 // scalar returns the first column of the first row; io.EOF if there is none.
 func scalar[T any](db *sqlite3.SQLiteConn, query string) (value T, err error) {
-	rows, err := db.Query(query, nil) //nolint:staticcheck // see Exec
+	rows, err := db.Query(query, nil)
 	if err != nil {
 		return value, err
 	}

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stowage-go/stowage/ports"
 	"golang.org/x/sys/unix"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // ownership is a held lock: on the data directory itself, where there is no lock file that could be

@@ -14,10 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // The tests below run this binary again as processes of their own.

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // hold makes the writer wait inside an operation, so that those that follow share one transaction.

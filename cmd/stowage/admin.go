@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
 )

@@ -5,13 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
-	"github.com/stretchr/testify/require"
 )
 
 // Each module's example is a configuration from which a store can be opened.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
 	"github.com/stowage-go/stowage/ports"
 )
 
@@ -55,7 +56,7 @@ A file that exists is left alone, and the exit code is 4. "-" writes to standard
 
 // writeNew writes a file that must not exist yet, and leaves nothing behind if it fails.
 func writeNew(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a configuration holds no secret
 	if errors.Is(err, fs.ErrExist) {
 		return ports.Errorf(ports.CodeAlreadyExists, "config.init", "%s exists, and was left alone: choose another name", path)
 	}

@@ -19,10 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stowage-go/stowage/ports"
-	"github.com/stowage-go/stowage/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
 )
 
 func dataOf(t testing.TB, line []byte) json.RawMessage {

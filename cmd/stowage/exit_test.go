@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stowage-go/stowage/ports"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 func TestEveryCodeHasAnExitCode(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/core/config"
@@ -17,7 +19,6 @@ import (
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/testkit/kvtest"
 	"github.com/stowage-go/stowage/testkit/queuetest"
-	"github.com/stretchr/testify/require"
 )
 
 // compose composes the text of a configuration whose directory is dir, with the modules of this

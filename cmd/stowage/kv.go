@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
 )

@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/adapters/queuehttp"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // README.md shows the two functions below as they stand here.

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,9 +148,7 @@ func TestMemoryFollowsTheOrderOfThePort(t *testing.T) {
 func TestNoTestSleeps(t *testing.T) {
 	t.Parallel()
 	files := sources(t, true, everyModule...)
-	for path, file := range sources(t, false, "testkit") {
-		files[path] = file
-	}
+	maps.Copy(files, sources(t, false, "testkit"))
 	for path, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.SelectorExpr); ok && call.Sel.Name == "Sleep" {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"

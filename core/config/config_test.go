@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -251,6 +250,6 @@ func TestLinesOfALongFile(t *testing.T) {
 	text.WriteString("[kv.b]\n")
 	_, err := config.Parse("stowage.toml", []byte(text.String()))
 	var fault *config.Fault
-	require.True(t, errors.As(err, &fault), "%v", err)
+	require.ErrorAs(t, err, &fault)
 	assert.Equal(t, 1004, fault.At.Line)
 }

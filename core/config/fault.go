@@ -22,7 +22,7 @@ func (p Position) String() string {
 
 // Fault is one thing that is wrong with a configuration. It is the cause of the INVALID_CONFIG error
 // that reports it.
-type Fault struct {
+type Fault struct { //nolint:errname // it is a row of a report, and an error besides
 	At      Position
 	Key     string // in the spelling of TOML, "queue.orders.module"; empty for an error of syntax
 	Problem string

@@ -1,11 +1,11 @@
 package config_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stowage-go/stowage/core/config"
-	"github.com/stowage-go/stowage/ports"
 )
 
 // FuzzParse looks for a text that makes the parser or the line index fail in another way than by a
@@ -41,10 +41,7 @@ func checkFault(t *testing.T, text string, err error) {
 }
 
 func asFault(err error) (*config.Fault, bool) {
-	e, ok := err.(*ports.Error)
-	if !ok {
-		return nil, false
-	}
-	fault, ok := e.Err.(*config.Fault)
+	var fault *config.Fault
+	ok := errors.As(err, &fault)
 	return fault, ok
 }
