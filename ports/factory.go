@@ -50,6 +50,9 @@ type QueueModule struct {
 	Paths func(Env, ModuleConfig) ([]string, error)
 	// Open opens one queue.
 	Open func(context.Context, Env, ModuleConfig) (QueueStore, error)
+	// Check refuses configurations of queues that do not go together, such as a circle of dead-letter
+	// queues, and opens nothing. It gets what OpenOwner would get. Nil where any go together.
+	Check func(env Env, queues map[string]ModuleConfig) error
 	// OpenOwner opens the owner of a state directory with the configured queues, made if missing.
 	// Env.Name is empty.
 	OpenOwner func(ctx context.Context, env Env, queues map[string]ModuleConfig) (QueueOwnerStore, error)

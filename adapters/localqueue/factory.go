@@ -24,6 +24,7 @@ func Module() ports.QueueModule {
 			Example:     example,
 		},
 		Paths:     paths,
+		Check:     checkModule,
 		OpenOwner: openModule,
 	}
 }
@@ -51,16 +52,32 @@ func paths(env ports.Env, config ports.ModuleConfig) ([]string, error) {
 	return []string{filepath.Join(env.StateDir, ownedName, env.Name)}, nil
 }
 
-func openModule(ctx context.Context, env ports.Env, queues map[string]ports.ModuleConfig) (ports.QueueOwnerStore, error) {
-	options := OwnerOptions{StateDir: env.StateDir, Clock: env.Clock, Log: env.Log, Queues: make(map[string]QueueOptions)}
+func checkModule(_ ports.Env, queues map[string]ports.ModuleConfig) error {
+	options, err := allOptions(queues)
+	if err != nil {
+		return err
+	}
+	return checkQueues("queue.configure", options)
+}
+
+func allOptions(queues map[string]ports.ModuleConfig) (map[string]QueueOptions, error) {
+	all := make(map[string]QueueOptions, len(queues))
 	for id, config := range queues {
-		queue, err := optionsOf("queue.configure", config)
+		options, err := optionsOf("queue.configure", config)
 		if err != nil {
 			return nil, err
 		}
-		options.Queues[id] = queue
+		all[id] = options
 	}
-	owner, err := OpenOwner(ctx, options)
+	return all, nil
+}
+
+func openModule(ctx context.Context, env ports.Env, queues map[string]ports.ModuleConfig) (ports.QueueOwnerStore, error) {
+	options, err := allOptions(queues)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := OpenOwner(ctx, OwnerOptions{StateDir: env.StateDir, Clock: env.Clock, Log: env.Log, Queues: options})
 	if err != nil {
 		return nil, err // a nil *Owner must not become a non-nil interface
 	}

@@ -3,7 +3,10 @@ package catalog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -311,6 +314,36 @@ func TestModuleThatReturnsNothing(t *testing.T) {
 	_, err = comp.Owner(t.Context())
 	require.ErrorIs(t, err, ports.ErrBindingSetupFailed)
 	require.NoError(t, comp.Close(t.Context()))
+}
+
+func TestQueuesOfOneOwnerAreCheckedTogether(t *testing.T) {
+	t.Parallel()
+	c := catalog.New()
+	var asked [][]string
+	for _, name := range []string{"house", "hotel"} {
+		require.NoError(t, c.RegisterQueue(ports.QueueModule{
+			ModuleInfo: infoOf("queue", name),
+			Check: func(_ ports.Env, queues map[string]ports.ModuleConfig) error {
+				asked = append(asked, slices.Sorted(maps.Keys(queues)))
+				if name == "hotel" {
+					return errors.New("c and d do not go together")
+				}
+				return nil
+			},
+			OpenOwner: func(context.Context, ports.Env, map[string]ports.ModuleConfig) (ports.QueueOwnerStore, error) {
+				return nil, errors.New("opened")
+			},
+		}))
+	}
+	text := ""
+	for _, queue := range []string{"a house", "c hotel", "b house", "d hotel"} {
+		text += fmt.Sprintf("[queue.%s]\nmodule = %q\n", queue[:1], queue[2:])
+	}
+	_, err := c.Compose(parse(t, t.TempDir(), text), catalog.Options{})
+	require.ErrorIs(t, err, ports.ErrInvalidConfig)
+	require.ErrorContains(t, err, "stowage.toml:3")
+	require.ErrorContains(t, err, "c and d do not go together")
+	assert.Equal(t, [][]string{{"a", "b"}, {"c", "d"}}, asked)
 }
 
 func TestModulesGetTheSharedEnvironment(t *testing.T) {

@@ -64,8 +64,33 @@ func (c *Catalog) plans(cfg *config.Config, opts Options) ([]*plan, error) {
 			return nil, err
 		}
 	}
-	return plans, checkShared(plans)
+	if err := checkShared(plans); err != nil {
+		return nil, err
+	}
+	return plans, c.checkTogether(plans, opts.env("", cfg.StateDir))
 }
+
+// checkTogether has each module check the queues that it would own together.
+func (c *Catalog) checkTogether(plans []*plan, env ports.Env) error {
+	for i, first := range plans {
+		check := c.queue.modules[first.module].Check
+		if first.kind != KindQueue || check == nil || slices.ContainsFunc(plans[:i], first.sameOwner) {
+			continue
+		}
+		queues := make(map[string]ports.ModuleConfig)
+		for _, p := range plans[i:] {
+			if p.sameOwner(first) {
+				queues[p.name] = p.config
+			}
+		}
+		if err := check(env, queues); err != nil {
+			return first.locate(err)
+		}
+	}
+	return nil
+}
+
+func (p *plan) sameOwner(other *plan) bool { return p.kind == other.kind && p.module == other.module }
 
 func newPlan(kind Kind, name string, store config.Store, stateDir string, opts Options) *plan {
 	p := &plan{kind: kind, name: name, module: store.Module, at: store.At, config: store.Config}
