@@ -2,6 +2,9 @@ package sqlitefile
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -25,6 +28,11 @@ func (f *File) wrap(code ports.Code, op string, err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
+	if isCantOpen(err) {
+		if cause := tryToMakeFile(filepath.Dir(f.path)); cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+	}
 	reason, advice := diagnose(err)
 	if reason == replaced {
 		return f.replacedError(op, "the engine found that the file was moved")
@@ -43,12 +51,13 @@ func (f *File) replacedError(op, what string) error {
 // diagnose names the reason of an engine's or a system's error, and what an operator can do.
 func diagnose(err error) (ports.Reason, string) {
 	var engine sqlite3.Error
-	if errors.As(err, &engine) {
+	var system *os.PathError
+	if errors.As(err, &engine) && !errors.As(err, &system) {
 		if engine.ExtendedCode == sqlite3.ErrReadonlyDbMoved {
 			return replaced, ""
 		}
 		switch {
-		case engine.Code == sqlite3.ErrFull, outOfSpace(engine.SystemErrno) && engine.Code == sqlite3.ErrIoErr:
+		case engine.Code == sqlite3.ErrFull, outOfSpace(engine.SystemErrno):
 			return ports.ReasonDiskFull, "free space on its file system, then repeat"
 		case engine.Code == sqlite3.ErrReadonly, engine.SystemErrno == syscall.EROFS, engine.SystemErrno == syscall.EACCES:
 			return ports.ReasonReadOnly, "make the file, its directory and its file system writable for this user"
@@ -72,6 +81,21 @@ func diagnose(err error) (ports.Reason, string) {
 		return ports.ReasonReadOnly, "make the directory writable for this user"
 	}
 	return "", "see the system's message"
+}
+
+func isCantOpen(err error) bool {
+	var engine sqlite3.Error
+	return errors.As(err, &engine) && engine.Code == sqlite3.ErrCantOpen
+}
+
+// tryToMakeFile finds out why the engine could not open or make a file: the number that it leaves of
+// the system's error is that of a later attempt of its own.
+func tryToMakeFile(dir string) error {
+	file, err := os.CreateTemp(dir, ".probe-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 func outOfSpace(errno syscall.Errno) bool {

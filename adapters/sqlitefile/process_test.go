@@ -383,6 +383,20 @@ func TestHealthIsFoundAgainWithoutAWriteOnceThereIsRoom(t *testing.T) {
 	require.NoError(t, f.Verify(t.Context()))
 }
 
+func TestAFileSystemWithoutInodesIsFull(t *testing.T) {
+	t.Parallel()
+	for inodes := 2; ; inodes++ {
+		dir := mountTmpfs(t, fmt.Sprintf("size=4m,nr_inodes=%d", inodes))
+		f, err := Open(t.Context(), itemOptions(filepath.Join(dir, "data")))
+		if err == nil {
+			require.Greater(t, inodes, 2)
+			require.NoError(t, f.Close())
+			return
+		}
+		require.ErrorIs(t, err, ports.ErrDiskFull, "with %d inodes", inodes)
+	}
+}
+
 func TestAReadOnlyFileSystemIsSaidSo(t *testing.T) {
 	t.Parallel()
 	dir := mountTmpfs(t, "size=2m")
