@@ -171,7 +171,7 @@ func (s *jsonScanner) value() (open bool, err error) {
 			return false, nil
 		}
 	}
-	return false, s.fail("a value is missing")
+	return false, s.fail("what stands here is no JSON value")
 }
 
 func (s *jsonScanner) member(frame *jsonFrame) error {

@@ -10,9 +10,10 @@ import (
 // QueueOwner is the one process that has the queues of a state directory open (R112). Queue ids are
 // 1 to 128 bytes of A-Z a-z 0-9 - _ and dot, and start with a letter or a digit (R124).
 //
-// Handles that it gives out are shared: two calls for one id give the same queue. They are revoked
-// by Delete and by the owner's own close; a revoked handle gives [ErrRevoked], also when a queue of
-// the same id has been created since (R122).
+// Handles that it gives out are shared: two calls for one id give the same queue. Delete revokes them:
+// a revoked handle gives [ErrRevoked], which is permanent, also when a queue of the same id has been
+// created since (R122). After the owner's own close they give STORE_CLOSED, which is transient: an
+// owner that stops is usually back soon.
 type QueueOwner interface {
 	// Create makes a queue and its credential. One that exists is ALREADY_EXISTS and left alone.
 	Create(ctx context.Context, id string) error

@@ -241,7 +241,7 @@ func (c *credentials) read(op, id string) (*credential, string, error) {
 	}
 	text, err := readToken(file)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, "", setupError(op, "the token file %s %w: remove it to get a new token", path, err)
+		return nil, "", setupError(op, "the token file %s %w: run chmod 600 on it, or remove it and restart to get a new token", path, err)
 	}
 	cred, token, ok := parseCredential(text)
 	if !ok {

@@ -574,7 +574,7 @@ func (w *Owner) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	// From here on the delete runs to its end.
-	if err := queue.shut(w.revoked(id, "was deleted")); err != nil {
+	if err := queue.shut(w.revoked(id)); err != nil {
 		w.o.Log.Error("a queue that is deleted could not be closed cleanly", "queue", id, "error", err)
 	}
 	w.set(e, nil, nil)
@@ -608,8 +608,8 @@ func (w *Owner) forget(e *entry) {
 	delete(w.entries, e.id)
 }
 
-func (w *Owner) revoked(id, what string) *ports.Error {
-	return ports.Errorf(ports.CodeStoreClosed, "", "the queue %q %s; nothing was done: ask the owner for it again", id, what).
+func (w *Owner) revoked(id string) *ports.Error {
+	return ports.Errorf(ports.CodeStoreClosed, "", "the queue %q was deleted; nothing was done", id).
 		WithReason(ports.ReasonRevoked)
 }
 
@@ -743,7 +743,8 @@ func (w *Owner) Close() error {
 			e.turn <- struct{}{} // whoever is at work on it finishes first
 			defer func() { <-e.turn }()
 			if queue, _ := w.state(e); queue != nil {
-				errs[i] = queue.shut(w.revoked(e.id, "is closed with its owner"))
+				errs[i] = queue.shut(ports.Errorf(ports.CodeStoreClosed, "",
+					"the queue %q is closed with its owner; nothing was done: repeat once the owner is there again", e.id))
 			}
 		})
 	}

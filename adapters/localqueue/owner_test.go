@@ -205,6 +205,7 @@ func TestDeleteAndCloseWakeLongPolls(t *testing.T) {
 		"delete": func(o *Owner) error { return o.Delete(context.Background(), "q") },
 		"close":  (*Owner).Close,
 	} {
+		deleted := name == "delete"
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := fixture.NewClock(fixture.Epoch())
@@ -222,7 +223,10 @@ func TestDeleteAndCloseWakeLongPolls(t *testing.T) {
 			clock.BlockUntilTimers(polls)
 			require.NoError(t, end(owner))
 			for range polls {
-				require.ErrorIs(t, <-errs, ports.ErrRevoked)
+				err := <-errs
+				require.ErrorIs(t, err, ports.ErrStoreClosed)
+				require.Equal(t, deleted, errors.Is(err, ports.ErrRevoked))
+				require.Equal(t, !deleted, ports.IsTransient(err), "a stop of the owner passes, a deletion does not")
 			}
 			require.Zero(t, clock.Timers())
 		})
@@ -273,7 +277,7 @@ func TestHealthOfAQueueThatCouldNotBeOpenedForWantOfSpace(t *testing.T) {
 	send(t, queueOf(t, owner, "q"), "kept")
 	e := owner.entries["q"]
 	full := ports.Errorf(ports.CodeBindingSetupFailed, "open", "full").WithReason(ports.ReasonDiskFull)
-	require.NoError(t, e.queue.shut(owner.revoked("q", "is closed")))
+	require.NoError(t, e.queue.shut(owner.revoked("q")))
 	owner.set(e, nil, full)
 	dir := filepath.Join(owner.dir, "q")
 	require.NoError(t, os.Rename(dir, dir+"-aside"))

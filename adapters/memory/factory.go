@@ -13,13 +13,14 @@ var kvExample string
 //go:embed registry_examples/memory-queue.toml
 var queueExample string
 
-const moduleName = "memory"
+// ModuleName is the name under which a configuration selects this package.
+const ModuleName = "memory"
 
 // KvModule is the module "memory" for key-value stores.
 func KvModule() ports.KvModule {
 	return ports.KvModule{
 		ModuleInfo: ports.ModuleInfo{
-			Name:        moduleName,
+			Name:        ModuleName,
 			Description: "key-value store in memory; a restart loses every entry",
 			Example:     kvExample,
 		},
@@ -37,7 +38,7 @@ func KvModule() ports.KvModule {
 func QueueModule() ports.QueueModule {
 	return ports.QueueModule{
 		ModuleInfo: ports.ModuleInfo{
-			Name:        moduleName,
+			Name:        ModuleName,
 			Description: "queue in memory; a restart loses every message",
 			Example:     queueExample,
 		},

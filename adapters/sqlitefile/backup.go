@@ -33,6 +33,9 @@ func (f *File) Backup(ctx context.Context, path string) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return ports.Errorf(ports.CodeAlreadyExists, op, "%s exists: a backup never overwrites, choose another name", path)
 	}
+	if info, err := os.Stat(filepath.Dir(path)); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
+		return ports.Errorf(ports.CodeInvalidInput, op, "%s cannot be written: there is no directory %s, make it first", path, filepath.Dir(path))
+	}
 	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d-%d.partial", filepath.Base(path), os.Getpid(), time.Now().UnixNano()))
 	file, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -147,7 +147,7 @@ finished. There is no way back. On a terminal the command asks first; elsewhere 
 			return err
 		}
 		return r.withAdmin(func(client adminClient) error {
-			if err := a.confirm(*yes, fmt.Sprintf("Delete the queue %s with all its messages?", args[0])); err != nil {
+			if err := a.confirm(cmd.Context(), *yes, fmt.Sprintf("Delete the queue %s with all its messages?", args[0])); err != nil {
 				return err
 			}
 			return client.Delete(cmd.Context(), args[0])

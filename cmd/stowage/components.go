@@ -247,6 +247,9 @@ func openConfiguredKv(ctx context.Context, a *app, file, stateDir, name string, 
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Kv[name].Module == memory.ModuleName {
+		return nil, usagef("the store %q is of the module %q, which keeps nothing when a command ends: choose another store", name, memory.ModuleName)
+	}
 	for _, s := range configuredStores(cfg) {
 		if !create && s.Kind == string(catalog.KindKv) && s.Name == name && s.Module == localkv.ModuleName {
 			if err := checkKvFile(s.Paths[0]); err != nil {
@@ -308,6 +311,9 @@ func verifyStored(ctx context.Context, path string, formats ...sqlitefile.Option
 	var err error
 	for _, format := range formats {
 		format.Path = path
+		if len(formats) > 1 {
+			format.Kind = "store" // which one is not known before it was looked at
+		}
 		if err = sqlitefile.VerifyFile(ctx, format); !errors.Is(err, ports.ErrUnsupported) {
 			return err
 		}

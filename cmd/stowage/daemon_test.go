@@ -82,7 +82,7 @@ func TestKillInTheMiddleOfASend(t *testing.T) {
 		f, err := os.Open(path)
 		require.NoError(t, err)
 		defer f.Close()
-		s := &lineSender{queue: d.queue(t, "quakes"), lines: newLineReader(f), from: from, rejected: func(rejectedLine) {}, moved: moved}
+		s := &lineSender{queue: d.queue(t, "quakes"), lines: newLineReader(t.Context(), f), from: from, rejected: func(rejectedLine) {}, moved: moved}
 		return s.run(t.Context())
 	}
 	// The signal is on its way while the next batches are sent: it meets one of them at any point.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/stowage-go/stowage/ports"
@@ -106,7 +107,7 @@ func exitCode(err error) int {
 		return exitFailed
 	}
 	switch {
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return exitDenied
 	case errors.Is(err, fs.ErrNotExist):
 		return exitNotFound

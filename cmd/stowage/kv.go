@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -240,7 +241,7 @@ func valueOf(a *app, cmd *cobra.Command, args []string, file string) ([]byte, er
 		defer f.Close()
 		return readValue(f)
 	case args[1] == "-":
-		return readValue(a.in)
+		return readValue(a.input(cmd.Context()))
 	}
 	return []byte(args[1]), nil
 }
@@ -310,29 +311,34 @@ func kvScanCommand(a *app) *cobra.Command {
 	var prefix, cursor string
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "scan --prefix PREFIX",
-		Short: "List the entries whose keys start with a prefix",
-		Long: `List the live entries whose keys start with a prefix, in the order of the bytes of the keys. If more
-remain, the cursor for the next page is printed: on standard error, or as "cursor" with -o json.
+		Use:   "scan [--prefix PREFIX]",
+		Short: "List entries, all or those whose keys start with a prefix",
+		Long: `List the live entries, all or those whose keys start with a prefix, in the order of the bytes of the
+keys. If more remain, the cursor for the next page is printed: on standard error, or as "cursor" with -o json.
 Values are in base64 in JSON; the table shows those that are text.`,
-		Example: `  stowage kv scan --prefix user:
+		Example: `  stowage kv scan
+  stowage kv scan --prefix user:
   stowage kv scan --prefix user: --limit 100 -o json`,
 		Args: cobra.NoArgs,
 	}
 	t := kvFlags(a, cmd)
 	output := outputFlag(cmd)
-	cmd.Flags().StringVar(&prefix, "prefix", "", "what the keys start with; not empty")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "what the keys start with (default: list all)")
 	cmd.Flags().IntVar(&limit, "limit", ports.MaxScanLimit, "the most entries to list, 1 to 1000")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where the scan before ended")
-	if err := cmd.MarkFlagRequired("prefix"); err != nil {
-		panic("stowage: " + err.Error()) // the flag was added above
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit == 0 {
 			return usagef("--limit is 0: give 1 to %d", ports.MaxScanLimit)
 		}
 		return t.with(cmd.Context(), false, func(kv ports.Kv) error {
-			page, err := kv.ScanPrefix(cmd.Context(), prefix, types.ScanOptions{Limit: limit, Cursor: types.KvCursor(cursor)})
+			options := types.ScanOptions{Limit: limit, Cursor: types.KvCursor(cursor)}
+			scan := kv.ScanPrefix
+			if !cmd.Flags().Changed("prefix") {
+				scan = func(ctx context.Context, _ string, opts types.ScanOptions) (types.KvPage, error) {
+					return scanAll(ctx, kv, opts)
+				}
+			}
+			page, err := scan(cmd.Context(), prefix, options)
 			if err != nil {
 				return err
 			}
@@ -363,6 +369,46 @@ Values are in base64 in JSON; the table shows those that are text.`,
 		})
 	}
 	return cmd
+}
+
+// firstBytes are the bytes that a key can start with, in their order.
+const firstBytes = "-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+
+// scanAll scans a whole store, prefix by prefix. Its cursor is the first byte of the keys to go on with
+// and the cursor of the scan of that byte, empty for its beginning.
+func scanAll(ctx context.Context, kv ports.Kv, opts types.ScanOptions) (types.KvPage, error) {
+	const op = "kv.scan"
+	if _, err := ports.CheckScan(op, firstBytes[:1], types.ScanOptions{Limit: opts.Limit}); err != nil {
+		return types.KvPage{}, err
+	}
+	at, inner := 0, types.KvCursor("")
+	if opts.Cursor != "" {
+		first, rest, ok := strings.Cut(string(opts.Cursor), "/")
+		if at = strings.Index(firstBytes, first); !ok || len(first) != 1 || at < 0 {
+			return types.KvPage{}, ports.Errorf(ports.CodeInvalidInput, op, "the cursor is not one of a scan without a prefix: pass on the one that the page before printed")
+		}
+		inner = types.KvCursor(rest)
+	}
+	var all types.KvPage
+	for ; at < len(firstBytes); at, inner = at+1, "" {
+		first := firstBytes[at : at+1]
+		// With the page full, one entry more tells whether any remain.
+		room := opts.Limit - len(all.Entries)
+		page, err := kv.ScanPrefix(ctx, first, types.ScanOptions{Limit: max(room, 1), Cursor: inner})
+		if err != nil {
+			return types.KvPage{}, err
+		}
+		if room == 0 && len(page.Entries) > 0 {
+			all.Cursor = types.KvCursor(first + "/")
+			return all, nil
+		}
+		all.Entries = append(all.Entries, page.Entries...)
+		if page.Cursor != "" {
+			all.Cursor = types.KvCursor(first+"/") + page.Cursor
+			return all, nil
+		}
+	}
+	return all, nil
 }
 
 // preview shows a value that is text, and the size of any other.

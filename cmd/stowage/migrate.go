@@ -48,7 +48,7 @@ docs/operating/upgrade.md.`,
 				if err := emitPlan(a.err, formatTable, planned); err != nil {
 					return err
 				}
-				if err := a.confirm(false, "Is everything stopped that may use the queue, and shall it be moved?"); err != nil {
+				if err := a.confirm(cmd.Context(), false, "Is everything stopped that may use the queue, and shall it be moved?"); err != nil {
 					return err
 				}
 			}

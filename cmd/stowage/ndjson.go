@@ -36,9 +36,11 @@ type lineReader struct {
 	bytes int64
 }
 
-func newLineReader(f *os.File) *lineReader {
-	info, err := f.Stat()
-	return &lineReader{r: bufio.NewReaderSize(f, 64<<10), eager: err != nil || !info.Mode().IsRegular()}
+func newLineReader(ctx context.Context, f *os.File) *lineReader {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return &lineReader{r: bufio.NewReaderSize(f, 64<<10)}
+	}
+	return &lineReader{r: bufio.NewReaderSize(stoppable(ctx, f), 64<<10), eager: true}
 }
 
 // next returns the next line, or io.EOF. The text is valid until the call after.

@@ -31,7 +31,7 @@ func sendText(t *testing.T, text string, from int, wrap func(ports.Queue) ports.
 	if wrap != nil {
 		target = wrap(q)
 	}
-	s := &lineSender{queue: target, lines: newLineReader(f), from: from, rejected: func(rejectedLine) {}, moved: func(int64, int, int) {}}
+	s := &lineSender{queue: target, lines: newLineReader(t.Context(), f), from: from, rejected: func(rejectedLine) {}, moved: func(int64, int, int) {}}
 	report, err := s.run(t.Context())
 	return report, err, drain(t, q)
 }
@@ -184,7 +184,7 @@ func TestSendStopsBetweenBatchesWhenInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	stop := &interruption{os.Interrupt}
-	s := &lineSender{queue: q, lines: newLineReader(f), from: 1, rejected: func(rejectedLine) {}, moved: func(_ int64, sent, _ int) {
+	s := &lineSender{queue: q, lines: newLineReader(t.Context(), f), from: 1, rejected: func(rejectedLine) {}, moved: func(_ int64, sent, _ int) {
 		if sent == 30 {
 			cancel(stop)
 		}
@@ -205,7 +205,7 @@ func TestSendFromAPipeDoesNotWaitForAFullBatch(t *testing.T) {
 	sent := make(chan int, 10)
 	s := &lineSender{
 		queue:    model.NewQueue(fixture.NewClock(fixture.Epoch())),
-		lines:    newLineReader(r),
+		lines:    newLineReader(t.Context(), r),
 		from:     1,
 		rejected: func(rejectedLine) {},
 		moved:    func(_ int64, n, _ int) { sent <- n },

@@ -148,7 +148,7 @@ func sendFile(ctx context.Context, a *app, q ports.Queue, path string, from int,
 	bar := newProgress(a.err, size)
 	s := &lineSender{
 		queue: q,
-		lines: newLineReader(f),
+		lines: newLineReader(ctx, f),
 		from:  from,
 		rejected: func(r rejectedLine) {
 			bar.clear()
@@ -506,7 +506,7 @@ On a terminal the command asks first; elsewhere it wants --yes.`,
 			return err
 		}
 		defer q.Close()
-		if err := a.confirm(*yes, fmt.Sprintf("Remove every message of the queue %s?", args[0])); err != nil {
+		if err := a.confirm(cmd.Context(), *yes, fmt.Sprintf("Remove every message of the queue %s?", args[0])); err != nil {
 			return err
 		}
 		return q.Purge(cmd.Context())
@@ -615,15 +615,15 @@ func wirePeeked(m types.PeekedMessage) (peeked, error) {
 func yesFlag(cmd *cobra.Command) *bool { return cmd.Flags().Bool("yes", false, "do not ask") }
 
 // confirm asks on a terminal, unless the answer has been given by a flag.
-func (a *app) confirm(yes bool, question string) error {
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if !isTerminal(a.in) || !isTerminal(a.err) {
-		return usagef("this cannot be undone: confirm with --yes")
+		return usagef("this asks for a confirmation, and there is no terminal to ask on: add --yes")
 	}
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	answer, err := bufio.NewReader(a.input(ctx)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the answer: %w", err)
 	}

@@ -49,9 +49,27 @@ func newRoot(a *app) *cobra.Command {
 		versionCommand(a),
 	)
 	root.InitDefaultCompletionCmd()
+	mendCompletion(root)
 	root.InitDefaultHelpCmd()
 	markErrors(root)
 	return root
+}
+
+// mendCompletion gives cobra's own command what the others have: an example, and an error for a shell
+// that it does not know.
+func mendCompletion(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Example = "  stowage completion bash > /etc/bash_completion.d/stowage"
+			cmd.Args = cobra.ArbitraryArgs
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return cmd.Help()
+				}
+				return usagef("there is no completion for the shell %q: stowage completion --help lists those that there are", args[0])
+			}
+		}
+	}
 }
 
 // group is a command that only holds others. An unknown one below it is an error, where cobra would

@@ -80,7 +80,7 @@ func (r *reach) queueToken(id string) (string, error) {
 	}
 	path := filepath.Join(r.state(), "queue-credentials", id)
 	return r.token(r.tokenFile, envToken, path, func() error {
-		return ports.Errorf(ports.CodeNotFound, "token", "there is no token for the queue %q at %s: create the queue with \"stowage queue create %s\", or give --state-dir, --token-file or %s", id, absolute(path), id, envToken)
+		return ports.Errorf(ports.CodeNotFound, "token", "there is no token for the queue %q at %s: see \"stowage queue list\" for what there is, create the queue with \"stowage queue create %s\", or give --state-dir, --token-file or %s", id, absolute(path), id, envToken)
 	})
 }
 

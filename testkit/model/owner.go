@@ -152,13 +152,9 @@ func (m *Owner) Delete(ctx context.Context, id string) error {
 	if q.blocked != nil {
 		return q.blocked
 	}
-	q.queue.end(revoked(id, "was deleted"))
+	q.queue.end(ports.Errorf(ports.CodeStoreClosed, "queue", "the queue %q was deleted", id).WithReason(ports.ReasonRevoked))
 	m.queues = slices.DeleteFunc(m.queues, func(other ownedQueue) bool { return other.id == id })
 	return nil
-}
-
-func revoked(id, what string) error {
-	return ports.Errorf(ports.CodeStoreClosed, "queue", "the queue %q %s", id, what).WithReason(ports.ReasonRevoked)
 }
 
 // Authenticate implements ports.QueueOwner.
@@ -220,7 +216,7 @@ func (m *Owner) Close() error {
 	defer m.mu.Unlock()
 	m.closed = true
 	for _, q := range m.queues {
-		q.queue.end(revoked(q.id, "is closed with its owner"))
+		q.queue.end(ports.Errorf(ports.CodeStoreClosed, "queue", "the queue %q is closed with its owner", q.id))
 	}
 	return nil
 }
