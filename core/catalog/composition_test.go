@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -335,11 +336,11 @@ func TestQueuesOfOneOwnerAreCheckedTogether(t *testing.T) {
 			},
 		}))
 	}
-	text := ""
+	var text strings.Builder
 	for _, queue := range []string{"a house", "c hotel", "b house", "d hotel"} {
-		text += fmt.Sprintf("[queue.%s]\nmodule = %q\n", queue[:1], queue[2:])
+		fmt.Fprintf(&text, "[queue.%s]\nmodule = %q\n", queue[:1], queue[2:])
 	}
-	_, err := c.Compose(parse(t, t.TempDir(), text), catalog.Options{})
+	_, err := c.Compose(parse(t, t.TempDir(), text.String()), catalog.Options{})
 	require.ErrorIs(t, err, ports.ErrInvalidConfig)
 	require.ErrorContains(t, err, "stowage.toml:3")
 	require.ErrorContains(t, err, "c and d do not go together")

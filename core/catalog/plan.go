@@ -154,7 +154,11 @@ func (p *plan) locate(err error) error {
 	if errors.As(err, &e) {
 		problem = e.Message
 	}
-	return config.Refuse(&config.Fault{At: p.at, Key: p.id() + ".config", Problem: fmt.Sprintf("[%s.config]: %s", p.id(), problem), Err: err})
+	at, key := p.at, p.id()+".config"
+	if place, named, ok := config.Locate(p.config, problem); ok {
+		at, key = place, named
+	}
+	return config.Refuse(&config.Fault{At: at, Key: key, Problem: fmt.Sprintf("[%s.config]: %s", p.id(), problem), Err: err})
 }
 
 // checkShared refuses one path for two stores. A directory inside another one is another path.

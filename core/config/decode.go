@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -22,6 +23,22 @@ type section struct {
 
 // NoConfig is the configuration of a module of which nothing is configured.
 func NoConfig() ports.ModuleConfig { return section{} }
+
+// Locate finds where in its file the key stands that a module's message about its configuration names
+// first. It reports false if it names none, or if no file holds the configuration.
+func Locate(module ports.ModuleConfig, message string) (at Position, key string, ok bool) {
+	s, isSection := module.(section)
+	if !isSection || s.doc == nil {
+		return Position{}, "", false
+	}
+	for _, word := range strings.FieldsFunc(message, func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if _, named := s.values[word]; named {
+			full := s.at.child(word)
+			return s.doc.position(full), full.String(), true
+		}
+	}
+	return Position{}, "", false
+}
 
 // Decode implements ports.ModuleConfig. The target is a pointer to a struct whose fields bear toml
 // tags: strings, booleans, numbers, types with UnmarshalText (ports.Duration), time.Time, any,
