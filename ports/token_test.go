@@ -12,7 +12,7 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-func millis(n int64) *int64 { return &n }
+func millis(n int64) *int64 { return new(n) }
 
 func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 

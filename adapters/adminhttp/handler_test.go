@@ -318,7 +318,7 @@ func TestQueuesInFilesAreBackedUpAndVerified(t *testing.T) {
 	r := newRig(t, func(o *adminhttp.Options) { o.Owner = filedOwner{o.Owner.(*model.Owner)} })
 	status, _, body := r.do(t, "POST", "/v1/queues/orders/backup", `{"path":"/new"}`)
 	assert.Equal(t, 201, status)
-	assert.JSONEq(t, `{"path":"/new"}`, string(body))
+	assert.JSONEq(t, `{"path":"/new"}`, body)
 	status, _, body = r.do(t, "POST", "/v1/queues/orders/backup", `{"path":"/old"}`)
 	refused(t, 409, ports.CodeAlreadyExists, status, body)
 	for _, bad := range []string{`{"path":"relative"}`, `{"path":""}`, `{}`, ``, `{"path":"/new","x":1}`} {
@@ -448,6 +448,7 @@ func TestPathsThatAreNotCleanAreNotFound(t *testing.T) {
 			require.NoError(t, err)
 			body, err := io.ReadAll(answer.Body)
 			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
 			require.NoError(t, conn.Close())
 			t.Logf("%s %s", method, target)
 			refused(t, 404, ports.CodeNotFound, answer.StatusCode, string(body))

@@ -214,7 +214,7 @@ func TestTheDocumentIsSound(t *testing.T) {
 		for _, parameter := range parameters {
 			declared[at(parameter, "name").(string)] = true
 		}
-		for _, part := range strings.Split(path, "/") {
+		for part := range strings.SplitSeq(path, "/") {
 			if name, ok := strings.CutPrefix(part, "{"); ok {
 				assert.True(t, declared[strings.TrimSuffix(name, "}")], "%s: %s is not declared", path, part)
 			}

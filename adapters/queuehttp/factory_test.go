@@ -109,7 +109,7 @@ func TestTokenFilesThatOthersCanGetAtAreRefused(t *testing.T) {
 	large, empty, lines := filepath.Join(dir, "large"), filepath.Join(dir, "empty"), filepath.Join(dir, "lines")
 	require.NoError(t, os.WriteFile(large, []byte(strings.Repeat("c", 5000)), 0o600))
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	require.NoError(t, os.WriteFile(lines, []byte("canary\ncanary"), 0o600))
+	require.NoError(t, os.WriteFile(lines, []byte("canary\ncanary"), 0o600)) //nolint:dupword // two lines are the point
 	for path, says := range map[string]string{
 		filepath.Join(dir, "missing"): "stowage queue binding", link: "no plain file", pipe: "no plain file", dir: "no plain file",
 		large: "more than", empty: "0 characters", lines: "offset 6",
