@@ -75,12 +75,13 @@ bench-short: ## Run each benchmark briefly
 	$(MAKE) bench BENCHFLAGS='-benchtime=50ms'
 
 .PHONY: soak
-soak: ## Load a daemon and kill it over and over; no confirmed message may be lost (SOAK=seconds)
+soak: ## Load a daemon and kill it over and over, then fill it and watch its memory (SOAK=seconds)
 	scripts/soak.sh $(SOAK)
+	cd cmd && STOWAGE_SOAK=$(SOAK)s go test -run '^TestSoak' -count=1 -timeout 0 -v ./...
 
 .PHONY: soak-short
-soak-short: ## The same for 30 seconds
-	scripts/soak.sh 30
+soak-short: ## The same for 30 seconds, with a smaller backlog
+	$(MAKE) soak SOAK=30
 
 .PHONY: fmt
 fmt: ## Format all Go files

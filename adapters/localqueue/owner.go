@@ -725,7 +725,7 @@ func (w *Owner) HealthCheck(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close revokes all handles, waits for the operations that are under way, and gives the directory
+// Close ends all handles, with STORE_CLOSED, waits for the operations that are under way, and gives the directory
 // free. Closing again does nothing.
 func (w *Owner) Close() error {
 	w.mu.Lock()

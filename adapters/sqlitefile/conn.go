@@ -150,9 +150,8 @@ func (r Row) Bytes(i int) []byte {
 type connMode string
 
 const (
-	modeLook  connMode = "ro"  // reads what is there and changes nothing
-	modeOpen  connMode = "rw"  // opens what is there
-	modeFresh connMode = "rwc" // makes the file if it is missing
+	modeLook connMode = "ro" // reads what is there and changes nothing
+	modeOpen connMode = "rw" // opens what is there
 )
 
 // dial opens a connection without any setting that would write.

@@ -78,7 +78,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // raw makes a database with other means than Open.
 func raw(t *testing.T, path string, statements ...string) {
 	t.Helper()
-	db, err := dial(path, modeFresh, defaultBusyTimeout)
+	db, err := dial(path, "rwc", defaultBusyTimeout)
 	require.NoError(t, err)
 	for _, s := range statements {
 		_, err := db.Exec(s, nil)

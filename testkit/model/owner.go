@@ -210,7 +210,7 @@ func (m *Owner) Rotate(ctx context.Context, id string, overlap time.Duration) (s
 	return q.tokens[len(q.tokens)-1].token, nil
 }
 
-// Close revokes every handle and makes every later call STORE_CLOSED.
+// Close makes every later call STORE_CLOSED, those of its handles too.
 func (m *Owner) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
