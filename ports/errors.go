@@ -79,6 +79,8 @@ const (
 	ReasonUnavailable  Reason = "unavailable"   // nothing answered, and nothing was sent
 	ReasonRevoked      Reason = "revoked"       // the queue behind the handle was deleted
 	ReasonUndecodable  Reason = "undecodable"   // a stored record cannot be read
+	ReasonNoPayload    Reason = "no_payload"    // a dead letter of an older file has nothing to replay
+	ReasonPaused       Reason = "paused"        // an operator has paused what the request needs
 )
 
 type reasonInfo struct {
@@ -97,6 +99,8 @@ var reasons = map[Reason]reasonInfo{
 	ReasonUnavailable:  {http.StatusServiceUnavailable, Transient},
 	ReasonRevoked:      {http.StatusServiceUnavailable, Permanent},
 	ReasonUndecodable:  {http.StatusInternalServerError, Permanent},
+	ReasonNoPayload:    {http.StatusConflict, Permanent},
+	ReasonPaused:       {http.StatusConflict, Transient},
 }
 
 // Error is the error of every adapter. Message says what was attempted, on which path or key, what
@@ -138,6 +142,8 @@ var (
 	ErrUnsupported  = &Error{Reason: ReasonUnsupported}
 	ErrUnavailable  = &Error{Reason: ReasonUnavailable}
 	ErrUndecodable  = &Error{Reason: ReasonUndecodable}
+	ErrNoPayload    = &Error{Reason: ReasonNoPayload}
+	ErrPaused       = &Error{Reason: ReasonPaused}
 )
 
 // Errorf makes an error with a formatted message; its %w operands become its cause.

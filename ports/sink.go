@@ -1,0 +1,36 @@
+package ports
+
+import (
+	"context"
+
+	"github.com/stowage-go/stowage/types"
+)
+
+// Sink takes what a pipeline delivers.
+type Sink interface {
+	// Deliver hands the event over. Nil means that the receiver has it for good. An error whose class
+	// is transient may go away when the same event is delivered again; any other will not. The same
+	// event may be delivered more than once, and always bears the same match id.
+	Deliver(ctx context.Context, event types.SinkEvent) error
+}
+
+// SinkResolver finds the sinks of pipelines.
+type SinkResolver interface {
+	// Sink returns the sink of that name of the pipeline. One that is not configured is NOT_FOUND.
+	Sink(ctx context.Context, pipeline types.PipelineID, sink types.SinkID) (Sink, error)
+}
+
+// SinkModule makes sinks.
+type SinkModule struct {
+	ModuleInfo
+	// Open makes a sink. It connects to nothing, so that a receiver that is down stops no start; bad
+	// configuration is INVALID_CONFIG. queues has the configured queues, for modules that deliver to
+	// one.
+	Open func(ctx context.Context, env Env, config ModuleConfig, queues QueueResolver) (Sink, error)
+}
+
+// QueueResolver finds the configured queues.
+type QueueResolver interface {
+	// Queue returns the queue of the name. One that is not configured is NOT_FOUND.
+	Queue(ctx context.Context, name string) (Queue, error)
+}
