@@ -172,6 +172,9 @@ func emissionOf(members map[string]json.RawMessage) (*Emission, error) {
 	if err != nil {
 		return nil, err
 	}
+	if inner == nil {
+		return nil, errors.New("the match of an emission is an object")
+	}
 	match, err := matchOf(inner)
 	e.Match = *match
 	return &e, err

@@ -1,0 +1,166 @@
+package types_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/stowage-go/stowage/types"
+)
+
+func match() types.Match {
+	return types.Match{
+		ID: "m-1", Pipeline: "quakes", Monitor: "strong",
+		Cursor: types.Cursor{Primary: 1<<63 - 1, Secondary: 9007199254740993},
+		Index:  2, TS: -5,
+		Event: json.RawMessage(`{"place":"<Etna> & é","mag":4.50}`),
+	}
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(b.Bytes()))
+}
+
+func TestSinkEventsHaveATaggedForm(t *testing.T) {
+	t.Parallel()
+	m := match()
+	const inner = `{"match_id":"m-1","pipeline":"quakes","monitor":"strong","cursor":{"primary":9223372036854775807,"secondary":9007199254740993},"event_index":2,"event_ts":-5,"event":{"place":"<Etna> & é","mag":4.50}}`
+	for name, tc := range map[string]struct {
+		event types.SinkEvent
+		want  string
+	}{
+		"match":    {types.SinkEvent{Match: &m}, `{"type":"match","data":` + inner + `}`},
+		"emission": {types.SinkEvent{Emission: &types.Emission{Match: m, Key: "it", Hits: 3, FirstTS: 1, LastTS: 2}}, `{"type":"emission","data":{"match":` + inner + `,"key":"it","hits":3,"first_ts":1,"last_ts":2}}`},
+	} {
+		got := encode(t, tc.event)
+		if got != tc.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, tc.want)
+		}
+		var back types.SinkEvent
+		if err := json.Unmarshal([]byte(got), &back); err != nil {
+			t.Fatal(name, err)
+		}
+		if !reflect.DeepEqual(back, tc.event) {
+			t.Errorf("%s came back as %+v", name, back)
+		}
+		if back.Origin().ID != "m-1" {
+			t.Errorf("%s is about %q", name, back.Origin().ID)
+		}
+	}
+}
+
+func TestABareMatchIsRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		text string
+		want types.Match
+	}{
+		"with an event": {
+			`{"match_id":"m","monitor":"strong","cursor":{"primary":7,"secondary":1},"event":{"mag":5},"network":"old"}`,
+			types.Match{ID: "m", Monitor: "strong", Cursor: types.Cursor{Primary: 7, Secondary: 1}, Event: json.RawMessage(`{"mag":5}`)},
+		},
+		"without one, it is the event": {
+			`{"match_id":"m","args":[1,2]}`,
+			types.Match{ID: "m", Event: json.RawMessage(`{"match_id":"m","args":[1,2]}`)},
+		},
+		"other spellings are other names": {
+			`{"Match_ID":"x","match_id":"m","EVENT":1,"event":2}`,
+			types.Match{ID: "m", Event: json.RawMessage(`2`)},
+		},
+	} {
+		var e types.SinkEvent
+		if err := json.Unmarshal([]byte(tc.text), &e); err != nil {
+			t.Fatal(name, err)
+		}
+		if e.Match == nil || e.Emission != nil || !reflect.DeepEqual(*e.Match, tc.want) {
+			t.Errorf("%s: got %+v", name, e.Match)
+		}
+	}
+}
+
+func TestWhatIsNoSinkEventIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`[]`, `"m"`, `1`, `{"type":"other","data":{}}`, `{"type":1,"data":{}}`, `{"type":"match"}`,
+		`{"type":"match","data":null}`, `{"type":"match","data":{"match_id":1}}`, `{"type":"match","data":{"cursor":7}}`,
+		`{"type":"match","data":{"cursor":{"primary":-1}}}`, `{"type":"emission","data":{}}`,
+		`{"type":"emission","data":{"match":{},"hits":"three"}}`, `{"match_id":{}}`,
+	} {
+		var e types.SinkEvent
+		if err := json.Unmarshal([]byte(text), &e); err == nil {
+			t.Errorf("%s was read as %+v", text, e)
+		}
+	}
+	m := match()
+	for _, e := range []types.SinkEvent{{}, {Match: &m, Emission: &types.Emission{}}} {
+		if text, err := json.Marshal(e); err == nil {
+			t.Errorf("%+v was written as %s", e, text)
+		}
+	}
+}
+
+func TestCursorsAreOrderedByPrimaryThenSecondary(t *testing.T) {
+	t.Parallel()
+	ordered := []types.Cursor{{}, {Secondary: 1}, {Secondary: 1<<64 - 1}, {Primary: 1}, {Primary: 1, Secondary: 1}, {Primary: 1 << 63}}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := a.Compare(b); (got < 0) != (i < j) || (got > 0) != (i > j) {
+				t.Errorf("%v compared with %v: %d", a, b, got)
+			}
+		}
+	}
+	if got := ordered[4].String(); got != "1/1" {
+		t.Errorf("a cursor prints as %s", got)
+	}
+}
+
+func TestClonesShareNoMemory(t *testing.T) {
+	t.Parallel()
+	module, ts := "ndjson", int64(7)
+	m := match()
+	letter := types.DeadLetter{MatchID: "m", Payload: &types.SinkEvent{Match: &m}}
+	emission := types.DeadLetter{MatchID: "m", Payload: &types.SinkEvent{Emission: &types.Emission{Match: match()}}}
+	checkpoint := types.Checkpoint{Module: &module}
+	meta := types.GateMeta{LastEmitTS: &ts, Aux: []byte("aux")}
+
+	letterCopy, emissionCopy, checkpointCopy, metaCopy := letter.Clone(), emission.Clone(), checkpoint.Clone(), meta.Clone()
+	m.Event[0], m.ID = 'X', "changed"
+	emission.Payload.Emission.Match.Event[0] = 'X'
+	module, ts, meta.Aux[0] = "changed", 8, 'X'
+	if got := *letterCopy.Payload.Match; !reflect.DeepEqual(got, match()) {
+		t.Errorf("the letter's match is %+v", got)
+	}
+	if got := emissionCopy.Payload.Emission.Match; !reflect.DeepEqual(got, match()) {
+		t.Errorf("the emission's match is %+v", got)
+	}
+	if *checkpointCopy.Module != "ndjson" || *metaCopy.LastEmitTS != 7 || string(metaCopy.Aux) != "aux" {
+		t.Errorf("got module %q, time %d, aux %q", *checkpointCopy.Module, *metaCopy.LastEmitTS, metaCopy.Aux)
+	}
+	if got := (types.GateMeta{}).Clone().Aux; got != nil {
+		t.Errorf("a nil aux became %v", got)
+	}
+	if got := (types.GateMeta{Aux: []byte{}}).Clone().Aux; got == nil {
+		t.Error("an empty aux became nil")
+	}
+}
+
+func TestPausesOfPartsBearTheirPipeline(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[types.Pause]types.Pause{
+		{Target: "pipeline", ID: "quakes"}:       types.PipelineOf("quakes"),
+		{Target: "monitor", ID: "quakes/strong"}: types.MonitorOf("quakes", "strong"),
+		{Target: "sink", ID: "quakes/alerts"}:    types.SinkOf("quakes", "alerts"),
+	} {
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
