@@ -23,14 +23,15 @@ type SinkResolver interface {
 // SinkModule makes sinks.
 type SinkModule struct {
 	ModuleInfo
-	// Open makes a sink. It connects to nothing, so that a receiver that is down stops no start; bad
-	// configuration is INVALID_CONFIG. queues has the configured queues, for modules that deliver to
-	// one.
+	// Check decodes the configuration and refuses what Open would refuse. It opens nothing.
+	Check func(Env, ModuleConfig) error
+	// Open makes a sink. It connects to nothing, so that a receiver that is down stops no start. A sink
+	// that is an io.Closer is closed when its owner is. queues is for modules that deliver to a queue.
 	Open func(ctx context.Context, env Env, config ModuleConfig, queues QueueResolver) (Sink, error)
 }
 
-// QueueResolver finds the configured queues.
+// QueueResolver finds the queues of a service by their names.
 type QueueResolver interface {
-	// Queue returns the queue of the name. One that is not configured is NOT_FOUND.
+	// Queue returns the queue of the name. One that is not there is NOT_FOUND.
 	Queue(ctx context.Context, name string) (Queue, error)
 }

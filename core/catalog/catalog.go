@@ -15,8 +15,10 @@ type Kind string
 
 // The kinds, as a configuration spells them.
 const (
-	KindKv    Kind = "kv"
-	KindQueue Kind = "queue"
+	KindStorage Kind = "storage"
+	KindKv      Kind = "kv"
+	KindQueue   Kind = "queue"
+	KindSink    Kind = "sink"
 )
 
 // Module is one registered module, for listings.
@@ -28,8 +30,10 @@ type Module struct {
 // Catalog holds the modules of a program. It is filled first and used then: registering is not safe
 // beside other calls.
 type Catalog struct {
-	kv    registry[ports.KvModule]
-	queue registry[ports.QueueModule]
+	storage registry[ports.StorageModule]
+	kv      registry[ports.KvModule]
+	queue   registry[ports.QueueModule]
+	sink    registry[ports.SinkModule]
 }
 
 type registry[M any] struct {
@@ -40,13 +44,31 @@ type registry[M any] struct {
 // New makes an empty catalog.
 func New() *Catalog {
 	return &Catalog{
-		kv:    registry[ports.KvModule]{modules: map[string]ports.KvModule{}},
-		queue: registry[ports.QueueModule]{modules: map[string]ports.QueueModule{}},
+		storage: registry[ports.StorageModule]{modules: map[string]ports.StorageModule{}},
+		kv:      registry[ports.KvModule]{modules: map[string]ports.KvModule{}},
+		queue:   registry[ports.QueueModule]{modules: map[string]ports.QueueModule{}},
+		sink:    registry[ports.SinkModule]{modules: map[string]ports.SinkModule{}},
 	}
 }
 
-// RegisterKv adds a module for key-value stores. One of the same name and kind is ALREADY_EXISTS; an
+// RegisterStorage adds a module for storages. One of the same name and kind is ALREADY_EXISTS; an
 // incomplete one is INVALID_INPUT.
+func (c *Catalog) RegisterStorage(m ports.StorageModule) error {
+	if m.Open == nil {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the storage module %q has no Open", m.Name)
+	}
+	return c.storage.add(KindStorage, m.ModuleInfo, m)
+}
+
+// RegisterSink adds a module for sinks, with the errors of RegisterStorage.
+func (c *Catalog) RegisterSink(m ports.SinkModule) error {
+	if m.Open == nil || m.Check == nil {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the sink module %q needs Check and Open", m.Name)
+	}
+	return c.sink.add(KindSink, m.ModuleInfo, m)
+}
+
+// RegisterKv adds a module for key-value stores, with the errors of RegisterStorage.
 func (c *Catalog) RegisterKv(m ports.KvModule) error {
 	if m.Open == nil {
 		return ports.Errorf(ports.CodeInvalidInput, op, "the kv module %q has no Open", m.Name)
@@ -54,7 +76,7 @@ func (c *Catalog) RegisterKv(m ports.KvModule) error {
 	return c.kv.add(KindKv, m.ModuleInfo, m)
 }
 
-// RegisterQueue adds a module for queues, with the errors of RegisterKv. Exactly one of Open and
+// RegisterQueue adds a module for queues, with the errors of RegisterStorage. Exactly one of Open and
 // OpenOwner has to be set.
 func (c *Catalog) RegisterQueue(m ports.QueueModule) error {
 	if (m.Open == nil) == (m.OpenOwner == nil) {
@@ -83,6 +105,12 @@ func (r *registry[M]) add(kind Kind, info ports.ModuleInfo, m M) error {
 // Modules lists what is registered, ordered by kind and name.
 func (c *Catalog) Modules() []Module {
 	var list []Module
+	for _, m := range c.storage.modules {
+		list = append(list, Module{KindStorage, m.ModuleInfo})
+	}
+	for _, m := range c.sink.modules {
+		list = append(list, Module{KindSink, m.ModuleInfo})
+	}
 	for _, m := range c.kv.modules {
 		list = append(list, Module{KindKv, m.ModuleInfo})
 	}

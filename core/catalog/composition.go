@@ -15,6 +15,7 @@ import (
 
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
 )
 
 // Options are what all stores of a composition share.
@@ -27,6 +28,8 @@ type Options struct {
 	// OwnerModule is the queue module that opens the owner of the state directory; default: the
 	// first registered one that has OpenOwner.
 	OwnerModule string
+	// StorageModule opens the storage where none is configured; default: there is none then.
+	StorageModule string
 }
 
 func (o Options) env(name, stateDir string, attrs ...any) ports.Env {
@@ -113,6 +116,10 @@ func (c *Catalog) Compose(cfg *config.Config, opts Options) (*Composition, error
 	for _, p := range plans {
 		comp.plans[p.id()] = p
 		switch module := c.queue.modules[p.module]; {
+		case p.kind == KindStorage:
+			comp.provide(p.id(), openStorage(c.storage.modules[p.module], p))
+		case p.kind == KindSink:
+			comp.provide(p.id(), openSink(c.sink.modules[p.module], p, comp))
 		case p.kind == KindKv:
 			comp.provide(p.id(), openKv(c.kv.modules[p.module], p))
 		case module.OpenOwner == nil:
@@ -132,6 +139,56 @@ func (c *Catalog) Compose(cfg *config.Config, opts Options) (*Composition, error
 }
 
 func ownerService(module string) string { return "owner." + module }
+
+func openStorage(module ports.StorageModule, p *plan) func(context.Context) (io.Closer, error) {
+	return func(ctx context.Context) (io.Closer, error) {
+		return opened(module.Open(ctx, p.env, p.config))
+	}
+}
+
+// openedSink is a sink as a service: many have nothing to close.
+type openedSink struct{ ports.Sink }
+
+func (s *openedSink) Close() error {
+	if closer, ok := s.Sink.(io.Closer); ok {
+		return closer.Close()
+	}
+	return nil
+}
+
+func (s *openedSink) HealthCheck(ctx context.Context) error {
+	if checker, ok := s.Sink.(ports.HealthChecker); ok {
+		return checker.HealthCheck(ctx)
+	}
+	return nil
+}
+
+func openSink(module ports.SinkModule, p *plan, comp *Composition) func(context.Context) (io.Closer, error) {
+	return func(ctx context.Context) (io.Closer, error) {
+		sink, err := module.Open(ctx, p.env, p.config, queues{comp})
+		if err != nil {
+			return nil, err
+		}
+		if sink == nil {
+			return opened[*openedSink](nil, nil)
+		}
+		return &openedSink{sink}, nil
+	}
+}
+
+// queues resolves the queues that a sink may deliver to: the configured ones, then those of the owner.
+type queues struct{ comp *Composition }
+
+func (q queues) Queue(ctx context.Context, name string) (ports.Queue, error) {
+	if _, configured := q.comp.plans[string(KindQueue)+"."+name]; configured || q.comp.ownerModule == "" {
+		return q.comp.Queue(ctx, name)
+	}
+	owner, err := q.comp.Owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return owner.Queue(ctx, name)
+}
 
 func openKv(module ports.KvModule, p *plan) func(context.Context) (io.Closer, error) {
 	return func(ctx context.Context) (io.Closer, error) {
@@ -230,8 +287,60 @@ func closedError(name string) error {
 	return ports.Errorf(ports.CodeStoreClosed, op, "%s is not there any more: the composition is closed", name)
 }
 
-// Names lists the configured stores as kind.name, sorted: "kv.default", "queue.orders".
+// Names lists the stores and sinks, sorted: "kv.default", "queue.orders", "sink.quakes/alerts",
+// "storage".
 func (c *Composition) Names() []string { return slices.Sorted(maps.Keys(c.plans)) }
+
+// Storage returns the storage: the configured one, else that of Options.StorageModule. It is NOT_FOUND
+// if there is neither. The composition closes it.
+func (c *Composition) Storage(ctx context.Context) (ports.Storage, error) {
+	s, ok := c.services[storageService]
+	if !ok {
+		return nil, ports.Errorf(ports.CodeNotFound, op, "no storage is configured: add [storage] to the configuration")
+	}
+	opened, err := c.start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return opened.(ports.Storage), nil
+}
+
+// StorageModule is the name of the storage's module, empty if there is no storage.
+func (c *Composition) StorageModule() string {
+	if p, ok := c.plans[storageService]; ok {
+		return p.module
+	}
+	return ""
+}
+
+// Sink implements [ports.SinkResolver] with the configured sinks.
+func (c *Composition) Sink(ctx context.Context, pipeline types.PipelineID, sink types.SinkID) (ports.Sink, error) {
+	s, ok := c.services[string(KindSink)+"."+sinkName(pipeline, sink)]
+	if !ok {
+		return nil, ports.Errorf(ports.CodeNotFound, op, "no sink %q of a pipeline %q is configured: there are %s", sink, pipeline, c.sinkNames())
+	}
+	opened, err := c.start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return opened.(*openedSink).Sink, nil
+}
+
+func (c *Composition) sinkNames() string {
+	var names []string
+	for _, p := range c.plans {
+		if p.kind == KindSink {
+			names = append(names, p.name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+var _ ports.SinkResolver = (*Composition)(nil)
 
 // Kv returns the configured key-value store of the name. What its adapter can do beyond the port
 // ([ports.Backuper], [ports.HealthChecker]) is asked of the value. The composition closes it. A name

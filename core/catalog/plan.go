@@ -12,12 +12,13 @@ import (
 
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
 )
 
-// plan is one configured store whose configuration was found good.
+// plan is one configured store or sink whose configuration was found good.
 type plan struct {
 	kind   Kind
-	name   string
+	name   string // of a sink: pipeline/sink, of the storage: empty
 	module string
 	at     config.Position
 	env    ports.Env
@@ -26,7 +27,26 @@ type plan struct {
 	ask    func(ports.Env, ports.ModuleConfig) ([]string, error) // the module's Paths, or nil
 }
 
-func (p *plan) id() string { return string(p.kind) + "." + p.name }
+func (p *plan) id() string {
+	if p.kind == KindStorage {
+		return storageService
+	}
+	return string(p.kind) + "." + p.name
+}
+
+// section names the table that holds the keys of the module.
+func (p *plan) section() string {
+	if p.kind == KindSink {
+		return p.id()
+	}
+	return p.id() + ".config"
+}
+
+const storageService = "storage"
+
+func sinkName(pipeline types.PipelineID, sink types.SinkID) string {
+	return string(pipeline) + "/" + string(sink)
+}
 
 // table names the store as the configuration does, with its position if a file holds it.
 func (p *plan) table() string {
@@ -39,11 +59,33 @@ func (p *plan) table() string {
 // plans validates a configuration. It opens and creates nothing.
 func (c *Catalog) plans(cfg *config.Config, opts Options) ([]*plan, error) {
 	var plans []*plan
+	if storage := storageOf(cfg, opts); storage != nil {
+		p := newPlan(KindStorage, "", *storage, cfg.StateDir, opts)
+		module, ok := c.storage.modules[p.module]
+		if !ok {
+			return nil, c.unknownModule(p, *storage)
+		}
+		p.ask = module.Paths
+		plans = append(plans, p)
+	}
+	for _, pipeline := range cfg.Pipelines {
+		for _, sink := range pipeline.Sinks {
+			p := newPlan(KindSink, sinkName(pipeline.ID, sink.ID), sink.Store, cfg.StateDir, opts)
+			module, ok := c.sink.modules[p.module]
+			if !ok {
+				return nil, c.unknownModule(p, sink.Store)
+			}
+			p.ask = func(env ports.Env, section ports.ModuleConfig) ([]string, error) {
+				return nil, module.Check(env, section)
+			}
+			plans = append(plans, p)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Kv)) {
 		p := newPlan(KindKv, name, cfg.Kv[name], cfg.StateDir, opts)
 		module, ok := c.kv.modules[p.module]
 		if !ok {
-			return nil, unknownModule(p, cfg.Kv[name], c.kv.modules, has(c.queue.modules, p.module))
+			return nil, c.unknownModule(p, cfg.Kv[name])
 		}
 		p.ask = module.Paths
 		plans = append(plans, p)
@@ -52,7 +94,7 @@ func (c *Catalog) plans(cfg *config.Config, opts Options) ([]*plan, error) {
 		p := newPlan(KindQueue, name, cfg.Queue[name], cfg.StateDir, opts)
 		module, ok := c.queue.modules[p.module]
 		if !ok {
-			return nil, unknownModule(p, cfg.Queue[name], c.queue.modules, has(c.kv.modules, p.module))
+			return nil, c.unknownModule(p, cfg.Queue[name])
 		}
 		p.ask = module.Paths
 		plans = append(plans, p)
@@ -101,15 +143,28 @@ func newPlan(kind Kind, name string, store config.Store, stateDir string, opts O
 	return p
 }
 
-func has[M any](modules map[string]M, name string) bool {
-	_, ok := modules[name]
-	return ok
+// storageOf is the configured storage, else the default one, nil if there is none.
+func storageOf(cfg *config.Config, opts Options) *config.Store {
+	if cfg.Storage != nil || opts.StorageModule == "" {
+		return cfg.Storage
+	}
+	return &config.Store{Module: opts.StorageModule}
 }
 
-func unknownModule[M any](p *plan, store config.Store, modules map[string]M, otherKind bool) error {
+func (c *Catalog) unknownModule(p *plan, store config.Store) error {
+	var names []string
+	otherKind := false
+	for _, m := range c.Modules() {
+		switch {
+		case m.Kind == p.kind:
+			names = append(names, m.Name)
+		case m.Name == p.module:
+			otherKind = true
+		}
+	}
 	known := "there are none"
-	if len(modules) > 0 {
-		known = "known are " + strings.Join(slices.Sorted(maps.Keys(modules)), ", ")
+	if len(names) > 0 {
+		known = "known are " + strings.Join(names, ", ")
 	}
 	problem := fmt.Sprintf("the module %q of [%s] is unknown among the %s modules: %s", p.module, p.id(), p.kind, known)
 	if otherKind {
@@ -154,11 +209,11 @@ func (p *plan) locate(err error) error {
 	if errors.As(err, &e) {
 		problem = e.Message
 	}
-	at, key := p.at, p.id()+".config"
+	at, key := p.at, p.section()
 	if place, named, ok := config.Locate(p.config, problem); ok {
 		at, key = place, named
 	}
-	return config.Refuse(&config.Fault{At: at, Key: key, Problem: fmt.Sprintf("[%s.config]: %s", p.id(), problem), Err: err})
+	return config.Refuse(&config.Fault{At: at, Key: key, Problem: fmt.Sprintf("[%s]: %s", p.section(), problem), Err: err})
 }
 
 // checkShared refuses one path for two stores. A directory inside another one is another path.

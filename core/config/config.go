@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
 )
 
 const (
@@ -31,9 +32,28 @@ type Config struct {
 	// StateDir is the absolute directory at which relative paths of modules start.
 	StateDir string
 	HTTP     HTTP
+	// Storage is nil if none is configured.
+	Storage *Store
 	// Kv and Queue are the stores by their names.
 	Kv    map[string]Store
 	Queue map[string]Store
+	// Pipelines are in the order of the file.
+	Pipelines []Pipeline
+}
+
+// Pipeline is one configured pipeline.
+type Pipeline struct {
+	ID types.PipelineID
+	// At is where the pipeline is named.
+	At Position
+	// Sinks are where it delivers, in the order of the file.
+	Sinks []Sink
+}
+
+// Sink is one sink of a pipeline. The keys of its module stand beside id and module.
+type Sink struct {
+	ID types.SinkID
+	Store
 }
 
 // HTTP is how the daemon is reached.
@@ -52,7 +72,7 @@ type Store struct {
 	At, ModuleAt Position
 }
 
-// Default is what runs without a file: no store but the queues that are found in the state directory
+// Default is what runs without a file: the built-in storage, and the queues that are found in the state directory
 // or created later. A relative stateDir starts at the working directory.
 func Default(stateDir string) (*Config, error) {
 	c := &Config{HTTP: HTTP{Listen: DefaultListen}, Kv: map[string]Store{}, Queue: map[string]Store{}}
@@ -133,8 +153,10 @@ type schema struct {
 	HTTP     struct {
 		Listen *string `toml:"listen"`
 	} `toml:"http"`
-	Kv    map[string]storeSchema `toml:"kv"`
-	Queue map[string]storeSchema `toml:"queue"`
+	Storage  *storeSchema           `toml:"storage"`
+	Kv       map[string]storeSchema `toml:"kv"`
+	Queue    map[string]storeSchema `toml:"queue"`
+	Pipeline []pipelineSchema       `toml:"pipeline"`
 }
 
 type storeSchema struct {
@@ -164,10 +186,20 @@ func Parse(name string, data []byte) (*Config, error) {
 			return nil, doc.refuse(path{"http", "listen"}, "%s", problem)
 		}
 	}
+	if file.Storage != nil {
+		storage, err := doc.store(path{"storage"}, *file.Storage)
+		if err != nil {
+			return nil, err
+		}
+		c.Storage = &storage
+	}
 	if c.Kv, err = doc.stores("kv", file.Kv); err != nil {
 		return nil, err
 	}
 	if c.Queue, err = doc.stores("queue", file.Queue); err != nil {
+		return nil, err
+	}
+	if c.Pipelines, err = doc.pipelines(file.Pipeline); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -198,21 +230,36 @@ func (d *document) stores(kind string, given map[string]storeSchema) (map[string
 		if err := ports.CheckQueueID(op, name); err != nil {
 			return nil, d.refuse(at, "the name of [%s] cannot be used: give 1 to %d bytes of A-Z a-z 0-9 - _ and dot, the first a letter or a digit", at, ports.MaxQueueIDBytes)
 		}
-		store := given[name]
-		if store.Module == nil {
-			return nil, d.refuse(at, "[%s] has no module: add module = \"NAME\"; `stowage modules` lists the names", at)
+		store, err := d.store(at, given[name])
+		if err != nil {
+			return nil, err
 		}
-		if *store.Module == "" {
-			return nil, d.refuse(at.child("module"), "the module of [%s] is empty: `stowage modules` lists the names", at)
-		}
-		stores[name] = Store{
-			Module:   *store.Module,
-			Config:   section{d, at.child("config"), store.Config},
-			At:       d.position(at),
-			ModuleAt: d.position(at.child("module")),
-		}
+		stores[name] = store
 	}
 	return stores, nil
+}
+
+// store takes the table of one store.
+func (d *document) store(at path, given storeSchema) (Store, error) {
+	if err := d.checkModule(at, given.Module); err != nil {
+		return Store{}, err
+	}
+	return Store{
+		Module:   *given.Module,
+		Config:   section{d, at.child("config"), given.Config},
+		At:       d.position(at),
+		ModuleAt: d.position(at.child("module")),
+	}, nil
+}
+
+func (d *document) checkModule(at path, module *string) error {
+	if module == nil {
+		return d.refuse(at, "[%s] has no module: add module = \"NAME\"; `stowage modules` lists the names", at)
+	}
+	if *module == "" {
+		return d.refuse(at.child("module"), "the module of [%s] is empty: `stowage modules` lists the names", at)
+	}
+	return nil
 }
 
 func (d *document) table(name string) map[string]any {
@@ -224,20 +271,24 @@ func (d *document) table(name string) map[string]any {
 func hint(at path, name string, value any) string {
 	_, isTable := value.(map[string]any)
 	inStore := len(at) == 2 && (at[0] == "kv" || at[0] == "queue")
+	inStorage := len(at) == 1 && at[0] == "storage"
 	home, known := map[string]string{
 		"state_dir": "at the top, before the first [table]",
 		"listen":    "in [http]",
-		"module":    "in [kv.NAME] or [queue.NAME]",
-		"config":    "in [kv.NAME] or [queue.NAME]",
+		"module":    "in [storage], [kv.NAME], [queue.NAME] or [[pipeline.sink]]",
+		"config":    "in [storage], [kv.NAME] or [queue.NAME]",
+		"sink":      "in a [[pipeline]]",
 		"http":      "at the top",
+		"storage":   "at the top",
 		"kv":        "at the top",
 		"queue":     "at the top",
+		"pipeline":  "at the top",
 	}[name]
 	inModule := len(at) > 2
 	switch {
 	case inStore && isTable:
 		return "; a name with a dot in it is quoted, [" + at[0] + "." + strconv.Quote(at[1]+"."+name) + "]"
-	case inStore && !known:
+	case (inStore || inStorage) && !known:
 		return "; the keys of a module stand in [" + at.child("config").String() + "]"
 	case known && !inModule:
 		return "; " + name + " belongs " + home

@@ -67,14 +67,62 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, "t", text.Text)
 }
 
+func TestParseStorageAndPipelines(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse("stowage.toml", []byte(`
+[storage]
+module = "sqlite"
+[storage.config]
+count = 1
+
+[[pipeline]]
+id = "quakes"
+[[pipeline.sink]]
+id = "alerts"
+module = "queue"
+count = 2
+[[pipeline.sink]]
+id = "log"
+module = "file"
+
+[[pipeline]]
+id = "other"
+`))
+	require.NoError(t, err)
+	require.NotNil(t, c.Storage)
+	assert.Equal(t, "sqlite", c.Storage.Module)
+	assert.Equal(t, 3, c.Storage.ModuleAt.Line)
+	var storage, sink struct {
+		Count int `toml:"count"`
+	}
+	require.NoError(t, c.Storage.Config.Decode(&storage))
+	assert.Equal(t, 1, storage.Count)
+
+	require.Len(t, c.Pipelines, 2)
+	quakes := c.Pipelines[0]
+	assert.EqualValues(t, "quakes", quakes.ID)
+	require.Len(t, quakes.Sinks, 2)
+	assert.EqualValues(t, "alerts", quakes.Sinks[0].ID)
+	assert.Equal(t, "queue", quakes.Sinks[0].Module)
+	require.NoError(t, quakes.Sinks[0].Config.Decode(&sink), "the module sees its own keys only")
+	assert.Equal(t, 2, sink.Count)
+	err = quakes.Sinks[0].Config.Decode(&struct{}{})
+	require.ErrorContains(t, err, "stowage.toml:12:")
+	require.NoError(t, quakes.Sinks[1].Config.Decode(&struct{}{}))
+	assert.EqualValues(t, "other", c.Pipelines[1].ID)
+	assert.Empty(t, c.Pipelines[1].Sinks)
+}
+
 func TestParseFillsInDefaults(t *testing.T) {
 	t.Parallel()
 	c, err := config.Parse("/etc/stowage/stowage.toml", nil)
 	require.NoError(t, err)
 	assert.Equal(t, config.DefaultListen, c.HTTP.Listen)
 	assert.Equal(t, "/etc/stowage/stowage-data", c.StateDir)
+	assert.Nil(t, c.Storage)
 	assert.Empty(t, c.Kv)
 	assert.Empty(t, c.Queue)
+	assert.Empty(t, c.Pipelines)
 }
 
 func TestRelativeStateDirStartsAtTheFile(t *testing.T) {
@@ -121,10 +169,24 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 		key        string
 		want       []string
 	}{
-		{"an unknown key at the top", "\n\nstatedir = 'x'\n", 3, "statedir", []string{`"statedir" is unknown at the top`, "allowed are http, kv, queue, state_dir"}},
+		{"an unknown key at the top", "\n\nstatedir = 'x'\n", 3, "statedir", []string{`"statedir" is unknown at the top`, "allowed are http, kv, pipeline, queue, state_dir, storage"}},
 		{"a case variant", "State_Dir = 'x'", 1, "State_Dir", []string{"allowed are"}},
-		{"an unknown table", "[storage]\nmodule = 'sqlite'\n", 1, "storage", []string{"allowed are http, kv, queue, state_dir"}},
-		{"an unknown list of tables", "# a\n[[pipeline]]\nid = 'x'\n", 2, "pipeline", []string{"allowed are"}},
+		{"an unknown table", "[store]\nmodule = 'sqlite'\n", 1, "store", []string{"allowed are http, kv, pipeline, queue, state_dir, storage"}},
+		{"an unknown list of tables", "# a\n[[pipelines]]\nid = 'x'\n", 2, "pipelines", []string{"allowed are"}},
+		{"a storage without a module", "\n[storage.config]\npath = 'x'\n", 2, "storage", []string{"[storage] has no module"}},
+		{"a module's key in the storage", "[storage]\nmodule = 'm'\npath = 'x'\n", 3, "storage.path", []string{"allowed are config, module", "the keys of a module stand in [storage.config]"}},
+		{"a named storage", "[storage.main]\nmodule = 'm'\n", 1, "storage.main", []string{"allowed are config, module"}},
+		{"a list of storages", "[[storage]]\nmodule = 'm'\n", 1, "storage", []string{"is a list: a table is wanted"}},
+		{"one pipeline as a table", "[pipeline]\nid = 'x'\n", 1, "pipeline", []string{"is a table: a list is wanted"}},
+		{"a pipeline without an id", "\n[[pipeline]]\n", 2, "pipeline[0]", []string{"has no id"}},
+		{"a pipeline with a bad id", "[[pipeline]]\nid = 'a b'\n", 2, "pipeline[0].id", []string{"cannot be used"}},
+		{"two pipelines of one id", "[[pipeline]]\nid = 'x'\n[[pipeline]]\nid = 'x'\n", 4, "pipeline[1].id", []string{"stands at stowage.toml:2 already"}},
+		{"an unknown key of a pipeline", "[[pipeline]]\nid = 'x'\nsinks = 1\n", 3, "pipeline[0].sinks", []string{"allowed are id, sink"}},
+		{"a sink without an id", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nmodule = 'm'\n", 3, "pipeline[0].sink[0]", []string{"has no id"}},
+		{"a sink with a bad id", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nid = ''\nmodule = 'm'\n", 4, "pipeline[0].sink[0].id", []string{"cannot be used"}},
+		{"a sink with a number for an id", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nid = 1\n", 4, "pipeline[0].sink[0].id", []string{"is a whole number: a string is wanted"}},
+		{"a sink without a module", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nid = 's'\n", 3, "pipeline[0].sink[0]", []string{"has no module"}},
+		{"two sinks of one id", "[[pipeline]]\nid = 'x'\nsink = [{id='s', module='m'},\n{id='s', module='m'}]\n", 4, "pipeline[0].sink[1].id", []string{"stands at stowage.toml:3 already"}},
 		{"an unknown key of a table", "[http]\nlisten = ':1'\nport = 1\n", 3, "http.port", []string{`"port" is unknown in [http]`, "allowed are listen"}},
 		{"a key that slipped into a table", "[http]\nstate_dir = 'x'\n", 2, "http.state_dir", []string{"allowed are listen", "state_dir belongs at the top, before the first [table]"}},
 		{"a key above its table", "listen = ':1'\n", 1, "listen", []string{"listen belongs in [http]"}},
