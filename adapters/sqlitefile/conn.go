@@ -19,6 +19,7 @@ type Conn struct {
 	stmts map[string]driver.Stmt
 	op    string // the operation that uses it, for errors
 
+	reads    bool // writes are refused
 	insertID int64
 	writes   int // statements that changed something, ever
 }
@@ -125,7 +126,7 @@ func bindings(args []any) []driver.Value {
 type Row []driver.Value
 
 // Value returns column i as SQLite stores it: int64, float64, string for TEXT, []byte for BLOB, nil
-// for NULL.
+// for NULL. The empty BLOB is a []byte of length 0, not nil.
 func (r Row) Value(i int) any { return r[i] }
 
 // Int64 returns column i if it holds an integer, otherwise 0.
@@ -150,8 +151,9 @@ func (r Row) Bytes(i int) []byte {
 type connMode string
 
 const (
-	modeLook connMode = "ro" // reads what is there and changes nothing
-	modeOpen connMode = "rw" // opens what is there
+	modeLook   connMode = "ro"     // reads what is there and changes nothing
+	modeOpen   connMode = "rw"     // opens what is there
+	modeMemory connMode = "memory" // makes a database that nobody else sees
 )
 
 // dial opens a connection without any setting that would write.
@@ -177,17 +179,37 @@ func (f *File) connect(reads bool) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.equip(db, reads)
+}
+
+// equip gives a connection its settings. It is closed if that fails.
+func (f *File) equip(db *sqlite3.SQLiteConn, reads bool) (*Conn, error) {
 	c := &Conn{file: f, db: db, stmts: make(map[string]driver.Stmt)}
-	for _, pragma := range f.pragmas(reads) {
-		if _, err := db.Exec(pragma, nil); err != nil {
+	for _, pragma := range f.pragmas() {
+		if err := c.run(pragma); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
+	}
+	if err := c.queryOnly(reads); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	return c, nil
 }
 
-func (f *File) pragmas(reads bool) []string {
-	list := []string{
+// queryOnly makes the connection refuse writes, or take them.
+func (c *Conn) queryOnly(on bool) error {
+	if c.reads == on {
+		return nil
+	}
+	err := c.run("PRAGMA query_only = " + strconv.FormatBool(on))
+	if err == nil {
+		c.reads = on
+	}
+	return err
+}
+
+func (f *File) pragmas() []string {
+	return []string{
 		"PRAGMA synchronous = " + map[Durability]string{DurabilityFull: "FULL", DurabilityNormal: "NORMAL"}[f.o.Durability],
 		"PRAGMA cache_size = -" + strconv.Itoa(f.o.CacheBytes>>10),
 		"PRAGMA temp_store = MEMORY",
@@ -195,10 +217,6 @@ func (f *File) pragmas(reads bool) []string {
 		"PRAGMA wal_autocheckpoint = 0", // checkpoints run beside the writer
 		"PRAGMA journal_size_limit = " + strconv.Itoa(checkpointBytes),
 	}
-	if reads {
-		list = append(list, "PRAGMA query_only = ON")
-	}
-	return list
 }
 
 // close ends the connection and its statements.

@@ -7,5 +7,8 @@
 // under it never takes a write for a success. What the tables are and what the statements mean it
 // leaves to the adapters: they bring a [Schema] and functions that run inside a transaction.
 //
+// The same store can lie in memory alone ([InMemory]): it keeps every promise about transactions and
+// none about the disk.
+//
 // It is the only package that names the driver.
 package sqlitefile

@@ -28,7 +28,7 @@ func (f *File) wrap(code ports.Code, op string, err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	if isCantOpen(err) {
+	if isCantOpen(err) && !f.inMemory() {
 		if cause := tryToMakeFile(filepath.Dir(f.path)); cause != nil {
 			err = fmt.Errorf("%w: %w", err, cause)
 		}

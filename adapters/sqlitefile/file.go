@@ -20,10 +20,12 @@ import (
 
 // File is an open store. Its methods may be called from many goroutines.
 type File struct {
-	o     Options
-	path  string // absolute
-	owned *ownership
-	ids   []identity
+	o      Options
+	path   string // absolute, or InMemory
+	medium medium
+	owned  *ownership
+	yields bool // to an owner by lock file, who may come while this one looks
+	ids    []identity
 
 	mu      sync.Mutex // guards the fields up to the blank line; held for moments only
 	pending []*write
@@ -36,7 +38,7 @@ type File struct {
 	stats   Stats
 
 	writer  *Conn      // used by whoever leads
-	readers chan *Conn // nil stands for one that was not needed yet
+	readers chan *Conn // nil stands for one that was not needed yet; in memory the writer is in it
 	asides  sync.WaitGroup
 	closing chan struct{}
 
@@ -55,10 +57,10 @@ type Stats struct {
 	Pinned       bool  // a reader outside keeps the log from being reused
 }
 
-// Open opens the store at o.Path, or makes it with its directory. Errors are BINDING_SETUP_FAILED,
-// with a reason: in use by another owner (the holder is named), unsupported (a foreign, newer or
-// older format; nothing was changed), corrupt, read-only, disk full. Bad options are
-// INVALID_CONFIG.
+// Open opens the store at o.Path, or makes it with its directory; [InMemory] makes one that is gone
+// when it is closed. Errors are BINDING_SETUP_FAILED, with a reason: in use by another owner (the
+// holder is named), unsupported (a foreign or newer format, or an older one that the schema has no
+// steps for; nothing was changed), corrupt, read-only, disk full. Bad options are INVALID_CONFIG.
 func Open(ctx context.Context, o Options) (*File, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -67,17 +69,8 @@ func Open(ctx context.Context, o Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.checkKind(); err != nil {
+	if err := f.medium.open(f); err != nil {
 		return nil, err
-	}
-	if err := makeDirectory(filepath.Dir(f.path)); err != nil {
-		return nil, f.setupError(err)
-	}
-	if f.owned, err = f.own(); err != nil {
-		return nil, err
-	}
-	if err := f.start(); err != nil {
-		return nil, errors.Join(err, f.abandon())
 	}
 	return f, nil
 }
@@ -86,7 +79,11 @@ func newFile(o Options) (*File, error) {
 	if o.Path == "" || strings.ContainsRune(o.Path, 0) {
 		return nil, ports.Errorf(ports.CodeInvalidConfig, "open", "the path of a %s is %q: give the path of a file", o.Kind, o.Path)
 	}
-	path, err := filepath.Abs(o.Path)
+	path, on, err := o.Path, medium(memory{}), error(nil)
+	if path != InMemory {
+		on = disk{}
+		path, err = filepath.Abs(path)
+	}
 	if err != nil {
 		return nil, ports.Errorf(ports.CodeInvalidConfig, "open", "the path %q of a %s cannot be made absolute: %w", o.Path, o.Kind, err)
 	}
@@ -110,7 +107,7 @@ func newFile(o Options) (*File, error) {
 			"%s %s: page size %d, cache %d, readers %d, busy timeout %v: the page size is a power of two from 512 to 65536, the others are positive",
 			o.Kind, path, o.PageSize, o.CacheBytes, o.Readers, o.BusyTimeout)
 	}
-	f := &File{o: o, path: path, closing: make(chan struct{}), readers: make(chan *Conn, o.Readers)}
+	f := &File{o: o, path: path, medium: on, closing: make(chan struct{}), readers: make(chan *Conn, o.Readers)}
 	f.idle = sync.NewCond(&f.mu)
 	for range o.Readers {
 		f.readers <- nil
@@ -176,8 +173,11 @@ func (f *File) abandon() error {
 	return errors.Join(append(errs, f.owned.release())...)
 }
 
-// Path is the absolute path of the database file.
+// Path is the absolute path of the database file, or [InMemory].
 func (f *File) Path() string { return f.path }
+
+// inMemory reports whether the store has no file. The path of one that has is absolute.
+func (f *File) inMemory() bool { return f.path == InMemory }
 
 // Stats returns the counts.
 func (f *File) Stats() Stats {
@@ -227,7 +227,7 @@ func (f *File) probe(ctx context.Context) error {
 }
 
 // Close waits for the operations that are under way, copies the log into the database, and gives the
-// store free. Later calls give STORE_CLOSED; closing again does nothing.
+// store free; one in memory is gone. Later calls give STORE_CLOSED; closing again does nothing.
 func (f *File) Close() error {
 	f.mu.Lock()
 	if f.closed {
@@ -242,18 +242,7 @@ func (f *File) Close() error {
 	f.mu.Unlock()
 
 	f.asides.Wait()
-	var errs []error
-	for range f.o.Readers {
-		if c := <-f.readers; c != nil {
-			errs = append(errs, c.close())
-		}
-	}
-	// The writer's is the last connection: closing it takes the log away.
-	errs = append(errs, f.checkpoints.close(), f.writer.close(), f.owned.release())
-	if err := errors.Join(errs...); err != nil {
-		return f.wrap(f.o.Failure, "close", err)
-	}
-	return nil
+	return f.wrap(f.o.Failure, "close", f.medium.close(f))
 }
 
 // refusal says why no operation can begin. The caller holds mu.
@@ -268,8 +257,9 @@ func (f *File) refusal(op string) error {
 }
 
 // Read lends a reading connection to fn. Each statement sees the store at the instant at which it
-// begins; none sees a transaction that is not committed. No lock of a writer is taken (R052). An
-// error of fn is returned as it is. fn may not keep the connection.
+// begins; none sees a transaction that is not committed, and none can write. No lock of a writer is
+// taken (R052), but in memory reads and writes take turns. An error of fn is returned as it is. fn
+// may not keep the connection, nor call the File: there may be no other connection to wait for.
 func (f *File) Read(ctx context.Context, op string, fn func(*Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -298,12 +288,15 @@ func (f *File) Read(ctx context.Context, op string, fn func(*Conn) error) error 
 		}
 		c = fresh
 	}
+	if err := c.queryOnly(true); err != nil {
+		return f.engineError(op, err)
+	}
 	c.op = op
 	return fn(c)
 }
 
 // Snapshot is a Read in which all statements see the store at one instant. It holds the log back for
-// as long as fn runs.
+// as long as fn runs, in memory all others.
 func (f *File) Snapshot(ctx context.Context, op string, fn func(*Conn) error) error {
 	return f.Read(ctx, op, func(c *Conn) (err error) {
 		if err := c.control("BEGIN"); err != nil {

@@ -61,7 +61,7 @@ func (f *File) create() (err error) {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	fresh := &File{o: f.o, path: temp}
+	fresh := &File{o: f.o, path: temp, medium: f.medium}
 	conn, err := fresh.connect(false)
 	if err != nil {
 		return err
@@ -85,9 +85,14 @@ func removeAll(path string) error {
 	return errors.Join(errs...)
 }
 
+// setPageSize sets the page size of a database in which nothing was written yet.
+func (c *Conn) setPageSize(bytes int) error {
+	return c.run("PRAGMA page_size = " + strconv.Itoa(bytes))
+}
+
 // fill makes the tables of a database that has none.
 func (c *Conn) fill(o Options) error {
-	if err := c.run("PRAGMA page_size = " + strconv.Itoa(o.PageSize)); err != nil {
+	if err := c.setPageSize(o.PageSize); err != nil {
 		return err
 	}
 	if err := c.switchToWAL(o.BusyTimeout); err != nil {
@@ -213,16 +218,16 @@ func (f *File) look() error {
 	if _, err := os.Stat(f.path + "-journal"); err == nil {
 		return f.refuse("an unfinished rollback journal lies beside it: open it once with the program that wrote it")
 	}
-	// The engine takes a file that is shorter than the smallest page for an empty one.
-	if info, err := os.Stat(f.path); err == nil && info.Size() < minPageSize {
-		return f.lookError(sqlite3.Error{Code: sqlite3.ErrNotADB})
-	}
 	return f.lookError(f.inspect(f.o.Schema.check, false))
 }
 
 // inspect reads through a connection that cannot write. If it fails, or is told to tidy, what the
 // engine has made beside the file meanwhile is taken away again.
 func (f *File) inspect(read func(*File, *sqlite3.SQLiteConn) error, tidy bool) error {
+	// The engine takes a file that is shorter than the smallest page for an empty one.
+	if info, err := os.Stat(f.path); err == nil && info.Size() > 0 && info.Size() < minPageSize {
+		return sqlite3.Error{Code: sqlite3.ErrNotADB}
+	}
 	before := map[string]bool{}
 	for _, suffix := range []string{"-wal", "-shm"} {
 		_, err := os.Lstat(f.path + suffix)
@@ -233,9 +238,9 @@ func (f *File) inspect(read func(*File, *sqlite3.SQLiteConn) error, tidy bool) e
 		err = errors.Join(read(f, db), db.Close())
 	}
 	// A shared place may be in use by others who know the format: then what lies there is theirs.
-	if (err != nil || tidy) && (f.owned == nil || f.owned.alone()) {
+	if err != nil || tidy {
 		for suffix, there := range before {
-			if !there {
+			if !there && f.unwatched() {
 				err = errors.Join(err, removeTrace(f.path, suffix))
 			}
 		}
@@ -271,17 +276,24 @@ func (f *File) lookError(err error) error {
 	return f.setupError(err)
 }
 
-// check reads what the database says of itself.
+// isEmpty reports whether nothing was ever made in the database.
+func isEmpty(db *sqlite3.SQLiteConn) (bool, error) {
+	for _, query := range []string{"SELECT count(*) FROM sqlite_schema", "PRAGMA user_version", "PRAGMA application_id"} {
+		if n, err := scalar[int64](db, query); err != nil || n != 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// check reads what the database says of itself. An empty one is a new store: there is nothing in it
+// to lose.
 func (s Schema) check(f *File, db *sqlite3.SQLiteConn) error {
-	objects, err := scalar[int64](db, "SELECT count(*) FROM sqlite_schema")
+	empty, err := isEmpty(db)
 	if err != nil {
 		return err
 	}
 	version, err := scalar[int64](db, "PRAGMA user_version")
-	if err != nil {
-		return err
-	}
-	application, err := scalar[int64](db, "PRAGMA application_id")
 	if err != nil {
 		return err
 	}
@@ -292,8 +304,8 @@ func (s Schema) check(f *File, db *sqlite3.SQLiteConn) error {
 	switch {
 	case encoding != "UTF-8":
 		return f.refuse("its text is encoded in %s, not UTF-8", encoding)
-	case objects == 0 && version == 0 && application == 0:
-		return nil // an empty database is a new store: there is nothing in it to lose
+	case empty:
+		return nil
 	case s.marker != "":
 		return s.checkMarker(f, db)
 	case version == 0:

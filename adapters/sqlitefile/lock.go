@@ -28,6 +28,9 @@ type ownership struct {
 // release gives the lock up. Closing alone would not: a process that is being started elsewhere in
 // this one holds a copy of the descriptor until it executes.
 func (o *ownership) release() error {
+	if o == nil {
+		return nil
+	}
 	return errors.Join(unix.Flock(int(o.file.Fd()), unix.LOCK_UN), o.file.Close())
 }
 
@@ -36,7 +39,7 @@ func (o *ownership) release() error {
 // holds it exclusively for a moment, which is also what lets many open a fresh directory at once.
 func (f *File) own() (*ownership, error) {
 	if f.o.Ownership == ExclusiveFile {
-		return f.ownLockFile()
+		return f.ownLockFile(f.path, os.O_RDWR|os.O_CREATE)
 	}
 	dir := filepath.Dir(f.path)
 	file, err := os.Open(dir)
@@ -86,11 +89,17 @@ func (f *File) settled() bool {
 	return err == nil && info.Size() > 0 && time.Since(info.ModTime()) > f.o.BusyTimeout
 }
 
-func (f *File) ownLockFile() (*ownership, error) {
-	path := f.path + ".lock"
+// ownLockFile takes the lock of the store at a path. Without O_CREATE it returns nil if there is no
+// lock file, so that there is no owner either.
+func (f *File) ownLockFile(store string, flags int) (*ownership, error) {
+	path := lockFile(store)
 	for {
 		_, statErr := os.Lstat(path)
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		// What is no regular file may make the open wait for somebody.
+		file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if errors.Is(err, os.ErrNotExist) && flags&os.O_CREATE == 0 {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, f.setupError(err)
 		}
@@ -111,14 +120,45 @@ func (f *File) ownLockFile() (*ownership, error) {
 	}
 }
 
+// lockFile is the lock of a store that is opened with ExclusiveFile.
+func lockFile(store string) string { return store + ".lock" }
+
 func (f *File) inUse(path string) error {
 	return ports.Errorf(ports.CodeBindingSetupFailed, "open",
-		"%s %s: %s is held by %s; stop it, or use another directory", f.o.Kind, f.path, path, holder(path)).WithReason(ports.ReasonInUse)
+		"%s %s: %s is held by %s; stop it, or use another path", f.o.Kind, f.path, path, holder(path)).WithReason(ports.ReasonInUse)
 }
 
 // alone reports whether nobody else holds the lock. A shared lock may be lost by asking, so it is for
 // an open that is about to fail.
 func (o *ownership) alone() bool { return flock(o.file, unix.LOCK_EX) == nil }
+
+// claim keeps owners of every kind out while a store is looked at that nobody has open, and changes
+// nothing. It fails if there is one.
+func (f *File) claim() (release func() error, err error) {
+	dir, err := os.Open(filepath.Dir(f.path))
+	if err != nil {
+		return nil, f.setupError(err)
+	}
+	f.owned = &ownership{file: dir, path: dir.Name()}
+	if !f.owned.alone() {
+		return nil, errors.Join(f.inUse(dir.Name()), f.owned.release())
+	}
+	lock, err := f.ownLockFile(f.path, os.O_RDONLY)
+	if err != nil {
+		return nil, errors.Join(err, f.owned.release())
+	}
+	// Where there is no lock file, an owner that comes by one cannot be kept out.
+	f.yields = lock == nil
+	return func() error { return errors.Join(lock.release(), f.owned.release()) }, nil
+}
+
+// unwatched reports whether what a look has made beside the file is nobody else's by now.
+func (f *File) unwatched() bool {
+	if f.yields && idOf(lockFile(f.path)) != (fileID{}) {
+		return false
+	}
+	return f.owned == nil || f.owned.alone()
+}
 
 func flock(file *os.File, how int) error {
 	for {

@@ -16,8 +16,9 @@ const (
 	ExclusiveDirectory Ownership = iota
 	// SharedDirectory lets many processes share the file, and keeps exclusive owners out.
 	SharedDirectory
-	// ExclusiveFile makes one File the only one on this path, by a lock file beside it, so that the
-	// directory may hold other stores.
+	// ExclusiveFile makes one File the only one on this path, by a lock file beside it (its name and
+	// ".lock"), so that the directory may hold other stores. The lock file stays; what counts is
+	// whether a process holds it.
 	ExclusiveFile
 )
 
@@ -51,9 +52,15 @@ func (d Durability) String() string {
 	return "full"
 }
 
+// InMemory as [Options].Path stands for a store without a file: nothing is on the disk, nobody else
+// can open it, and it is gone once it is closed. It has one connection, so that reads wait for the
+// writer and for each other, and it keeps no write-ahead log (R257); Ownership, Durability and Readers
+// mean nothing to it. A file of that name is "./:memory:".
+const InMemory = ":memory:"
+
 // Options open a File. Path, Schema, Kind and Failure are required.
 type Options struct {
-	Path       string // of the database file; any characters
+	Path       string // of the database file; any characters; or InMemory
 	Schema     Schema
 	Kind       string     // what the store is, for messages: "local KV", "local queue"
 	Failure    ports.Code // the code of an operation that the engine fails

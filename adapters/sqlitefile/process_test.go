@@ -41,6 +41,11 @@ func child(role, dir string) error {
 	case "owner":
 	case "sharer", "starter":
 		o.Ownership = SharedDirectory
+	case "file owner":
+		o.Ownership = ExclusiveFile
+	case "migrator":
+		o = migrationOptions(dir)
+		o.Schema = Versioned(append(migrationSteps(), endlessStep)...)
 	}
 	if role == "starter" {
 		// All starters wait for the end of their input, which comes to all at once.

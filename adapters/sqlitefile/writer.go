@@ -148,6 +148,7 @@ func (f *File) lead(own *write) {
 			f.rollback(batch, errGone)
 			f.conclude(batch, ports.Errorf(f.o.Failure, own.op, "%s %s: %w; nothing was done: repeat", f.o.Kind, f.path, errGone))
 		}
+		f.medium.leave(f)
 		for _, w := range batch {
 			if w != own {
 				w.wake <- false
@@ -171,6 +172,17 @@ const (
 // another's for a while. The engine would wait deaf to the context, and in pauses that grow to a tenth
 // of a second, in which a process that writes without end overtakes all others.
 func (f *File) begin(own *write) error {
+	if err := f.medium.enter(own.ctx, f, own.op); err != nil {
+		return err
+	}
+	err := f.beginEntered(own)
+	if err != nil {
+		f.medium.leave(f)
+	}
+	return err
+}
+
+func (f *File) beginEntered(own *write) error {
 	f.checkpoints.tail(f)
 	f.writer.op = own.op
 	if f.o.Ownership != SharedDirectory {
@@ -277,7 +289,7 @@ func (f *File) commit(batch []*write) {
 		}
 	}
 	f.record(applied, f.writer.writes != before)
-	f.checkpoints.consider(f)
+	f.medium.committed(f)
 }
 
 // apply runs one operation. The error that it returns is one that took the whole transaction.

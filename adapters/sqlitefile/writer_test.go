@@ -339,6 +339,29 @@ func TestValuesKeepTheirStorageClass(t *testing.T) {
 			return nil
 		}, 1, "", []byte(nil), nil, &five, (*int64)(nil), "nul\x00inside")
 	}))
+	// The empty BLOB and NULL are told apart on the way in and on the way out, in a column too.
+	require.NoError(t, f.Write(t.Context(), "store", func(tx *Tx) error {
+		for _, statement := range []string{"CREATE TABLE aux (id INTEGER PRIMARY KEY, body BLOB)", "INSERT INTO aux VALUES (4, zeroblob(0))"} {
+			if _, err := tx.Exec(statement); err != nil {
+				return err
+			}
+		}
+		for i, body := range []any{[]byte{}, noBody, nil} {
+			if _, err := tx.Exec("INSERT INTO aux VALUES (?1, ?2)", i+1, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	var stored []any
+	require.NoError(t, f.Read(t.Context(), "load", func(c *Conn) error {
+		return c.Query("SELECT body FROM aux ORDER BY id", func(r Row) error {
+			stored = append(stored, r.Value(0))
+			assert.Equal(t, r.Value(0) == nil, r.Bytes(0) == nil)
+			return nil
+		})
+	}))
+	assert.Equal(t, []any{[]byte{}, []byte{}, nil, []byte{}}, stored)
 	assert.Error(t, f.Read(t.Context(), "types", func(c *Conn) error {
 		return c.Query("SELECT ?1", func(Row) error { return nil }, uint64(1)<<63)
 	}))
