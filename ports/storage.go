@@ -135,8 +135,9 @@ type PauseStore interface {
 // than depth below the highest primary that was ever recorded for the pipeline is forgotten (R214,
 // R215). There is no other way to prune it.
 type DeliveryJournal interface {
-	// RecordDeliveries stores at most 10,000 deliveries, then prunes. A match that is there moves to
-	// the newer of its two cursors (R220). Entries already behind the depth are forgotten at once.
+	// RecordDeliveries stores at most 10,000 deliveries, then prunes; without any it does neither. A
+	// match that is there moves to the newer of its two cursors (R220). Entries already behind the
+	// depth are forgotten at once.
 	RecordDeliveries(ctx context.Context, pipeline types.PipelineID, deliveries []types.Delivery) error
 	// Delivered returns the deliveries from cursor to cursor, both included, ordered by cursor, then
 	// match id (R219). With from after to there are none.
@@ -171,8 +172,8 @@ type Archiver interface {
 
 	// Import stores all records, as they are (versions too, nothing is pruned), in one step: when it
 	// fails, or when the sequence yields an error, which is returned, nothing was stored. A store that
-	// holds a record of any category is ALREADY_EXISTS; so is a record that comes twice. It returns
-	// the number of records.
+	// holds a record of any category is ALREADY_EXISTS before the sequence is begun; so is a record
+	// that comes twice. The sequence may not call the store. It returns the number of records.
 	Import(ctx context.Context, records iter.Seq2[types.Record, error]) (int64, error)
 }
 

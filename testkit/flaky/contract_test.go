@@ -7,11 +7,14 @@ import (
 	"github.com/stowage-go/stowage/testkit/flaky"
 	"github.com/stowage-go/stowage/testkit/kvtest"
 	"github.com/stowage-go/stowage/testkit/queuetest"
+	"github.com/stowage-go/stowage/testkit/storagetest"
 )
 
 var (
 	_ ports.KvStore    = (*flaky.Kv)(nil)
 	_ ports.QueueStore = (*flaky.Queue)(nil)
+	_ ports.Storage    = (*flaky.Storage)(nil)
+	_ ports.Archiver   = (*flaky.Storage)(nil)
 )
 
 func TestKvWithoutFaultsKeepsTheContract(t *testing.T) {
@@ -22,4 +25,9 @@ func TestKvWithoutFaultsKeepsTheContract(t *testing.T) {
 func TestQueueWithoutFaultsKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	queuetest.Run(t, queueHarness())
+}
+
+func TestStorageWithoutFaultsKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storageHarness())
 }

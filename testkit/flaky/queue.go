@@ -44,56 +44,56 @@ func NewQueue(inner ports.QueueStore, faults *Faults) ports.QueueStore {
 
 // Send implements ports.Queue.
 func (q *Queue) Send(ctx context.Context, payload types.Payload, opts types.SendOptions) error {
-	return q.faults.around(ctx, QueueSend, func() error { return q.inner.Send(ctx, payload, opts) })
+	return q.faults.around(ctx, QueueSend, func(ctx context.Context) error { return q.inner.Send(ctx, payload, opts) })
 }
 
 // SendBatch implements ports.Queue.
 func (q *Queue) SendBatch(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
-	return result(ctx, q.faults, QueueSendBatch, func() ([]types.SendOutcome, error) { return q.inner.SendBatch(ctx, payloads) })
+	return result(ctx, q.faults.around, QueueSendBatch, func(ctx context.Context) ([]types.SendOutcome, error) { return q.inner.SendBatch(ctx, payloads) })
 }
 
 // Receive implements ports.Queue.
 func (q *Queue) Receive(ctx context.Context, opts types.ReceiveOptions) ([]types.Message, error) {
-	return result(ctx, q.faults, QueueReceive, func() ([]types.Message, error) { return q.inner.Receive(ctx, opts) })
+	return result(ctx, q.faults.around, QueueReceive, func(ctx context.Context) ([]types.Message, error) { return q.inner.Receive(ctx, opts) })
 }
 
 // Ack implements ports.Queue.
 func (q *Queue) Ack(ctx context.Context, receipt string) error {
-	return q.faults.around(ctx, QueueAck, func() error { return q.inner.Ack(ctx, receipt) })
+	return q.faults.around(ctx, QueueAck, func(ctx context.Context) error { return q.inner.Ack(ctx, receipt) })
 }
 
 // AckBatch implements ports.Queue.
 func (q *Queue) AckBatch(ctx context.Context, receipts []string) ([]types.AckOutcome, error) {
-	return result(ctx, q.faults, QueueAckBatch, func() ([]types.AckOutcome, error) { return q.inner.AckBatch(ctx, receipts) })
+	return result(ctx, q.faults.around, QueueAckBatch, func(ctx context.Context) ([]types.AckOutcome, error) { return q.inner.AckBatch(ctx, receipts) })
 }
 
 // Nack implements ports.Queue.
 func (q *Queue) Nack(ctx context.Context, receipt string, opts types.NackOptions) error {
-	return q.faults.around(ctx, QueueNack, func() error { return q.inner.Nack(ctx, receipt, opts) })
+	return q.faults.around(ctx, QueueNack, func(ctx context.Context) error { return q.inner.Nack(ctx, receipt, opts) })
 }
 
 // Renew implements ports.Queue.
 func (q *Queue) Renew(ctx context.Context, receipt string, opts types.RenewOptions) error {
-	return q.faults.around(ctx, QueueRenew, func() error { return q.inner.Renew(ctx, receipt, opts) })
+	return q.faults.around(ctx, QueueRenew, func(ctx context.Context) error { return q.inner.Renew(ctx, receipt, opts) })
 }
 
 // Purge implements ports.Queue.
 func (q *Queue) Purge(ctx context.Context) error {
-	return q.faults.around(ctx, QueuePurge, func() error { return q.inner.Purge(ctx) })
+	return q.faults.around(ctx, QueuePurge, func(ctx context.Context) error { return q.inner.Purge(ctx) })
 }
 
 // Stats implements ports.Queue.
 func (q *Queue) Stats(ctx context.Context) (types.QueueStats, error) {
-	return result(ctx, q.faults, QueueStats, func() (types.QueueStats, error) { return q.inner.Stats(ctx) })
+	return result(ctx, q.faults.around, QueueStats, func(ctx context.Context) (types.QueueStats, error) { return q.inner.Stats(ctx) })
 }
 
 // Peek implements ports.Queue.
 func (q *Queue) Peek(ctx context.Context, opts types.PeekOptions) ([]types.PeekedMessage, error) {
-	return result(ctx, q.faults, QueuePeek, func() ([]types.PeekedMessage, error) { return q.inner.Peek(ctx, opts) })
+	return result(ctx, q.faults.around, QueuePeek, func(ctx context.Context) ([]types.PeekedMessage, error) { return q.inner.Peek(ctx, opts) })
 }
 
-// Close closes the queue within.
-func (q *Queue) Close() error { return q.inner.Close() }
+// Close closes the queue within, unless the faults have halted.
+func (q *Queue) Close() error { return q.faults.close(q.inner.Close) }
 
 type flakyReleaser struct {
 	inner  ports.Releaser
@@ -102,7 +102,7 @@ type flakyReleaser struct {
 
 // Release implements ports.Releaser.
 func (r flakyReleaser) Release(ctx context.Context, receipts []string) error {
-	return r.faults.around(ctx, QueueRelease, func() error { return r.inner.Release(ctx, receipts) })
+	return r.faults.around(ctx, QueueRelease, func(ctx context.Context) error { return r.inner.Release(ctx, receipts) })
 }
 
 type flakyDiscarder struct {
@@ -112,5 +112,5 @@ type flakyDiscarder struct {
 
 // Discard implements ports.Discarder.
 func (d flakyDiscarder) Discard(ctx context.Context, id int64) (bool, error) {
-	return result(ctx, d.faults, QueueDiscard, func() (bool, error) { return d.inner.Discard(ctx, id) })
+	return result(ctx, d.faults.around, QueueDiscard, func(ctx context.Context) (bool, error) { return d.inner.Discard(ctx, id) })
 }
