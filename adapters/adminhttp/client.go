@@ -32,7 +32,8 @@ type ClientOptions struct {
 	Transport http.RoundTripper
 }
 
-// Client administers the queues of a daemon. Each call sends one request and never repeats it.
+// Client administers a daemon: its queues and its storage, and, as a [Control], its pipelines. Each
+// call sends one request and never repeats it.
 //
 // Errors are those that the daemon gave, with these of the client's own: BACKEND_FAILED with
 // [ports.ReasonUnavailable] if nothing was sent, or if what failed was a question and nothing can
@@ -228,15 +229,20 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 
 // call is one request.
 type call struct {
-	op      string
-	method  string // empty means GET
-	path    string
-	request any // nil for none
-	status  int // of a success, 0 means 200
-	also    int // another status whose body is an answer, not an error
-	answer  any // nil if none is expected
-	check   func() bool
-	long    bool // only the caller's context ends it
+	op       string
+	method   string // empty means GET
+	path     string // with the query
+	header   http.Header
+	request  any    // nil for none
+	raw      []byte // a request as it is, in place of request
+	question bool   // it changes nothing, whatever the method
+	status   int    // of a success, 0 means 200
+	also     int    // another status whose body is an answer, not an error
+	answer   any    // nil if none is expected
+	check    func() bool
+	options  []ports.DecodeOption // of the answer
+	long     bool                 // only the caller's context ends it
+	stream   io.Writer            // takes the body of a success, in place of the response
 }
 
 // queueCall is a call below the path of a queue.
@@ -253,10 +259,10 @@ func (c *Client) call(ctx context.Context, call call) error {
 	if err != nil || call.answer == nil {
 		return err
 	}
-	if media, _, err := mime.ParseMediaType(response.media); err != nil || media != "application/json" {
+	if !isMedia(response.header, "application/json") {
 		return c.foreign(call, errors.New("the answer is not application/json"))
 	}
-	if err := ports.DecodeJSON(response.body, call.answer, ports.AllowUnknown); err != nil {
+	if err := ports.DecodeJSON(response.body, call.answer, append(call.options, ports.AllowUnknown)...); err != nil {
 		return c.foreign(call, fmt.Errorf("the answer is not one of this API: %w", err))
 	}
 	if call.check != nil && !call.check() {
@@ -266,8 +272,13 @@ func (c *Client) call(ctx context.Context, call call) error {
 }
 
 type response struct {
-	media string
-	body  []byte
+	header http.Header
+	body   []byte
+}
+
+func isMedia(header http.Header, want string) bool {
+	media, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	return err == nil && media == want
 }
 
 // send sends a request and returns the answer to it, if it is a success.
@@ -286,6 +297,9 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 		}
 		body = bytes.NewReader(text)
 	}
+	if call.raw != nil {
+		body = bytes.NewReader(call.raw)
+	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	if call.long {
 		cancel()
@@ -298,6 +312,9 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 	if err != nil {
 		return response{}, ports.Errorf(ports.CodeBackendFailed, call.op, "the request could not be made: %w", err)
 	}
+	if call.header != nil {
+		request.Header = call.header
+	}
 	request.GetBody = nil // no transport has a way to send the request again
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -307,21 +324,27 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 	}
 	request.Header.Set("User-Agent", "stowage")
 
+	want := call.status
+	if want == 0 {
+		want = http.StatusOK
+	}
 	// RoundTrip by itself follows no redirect.
 	got, err := c.transport.RoundTrip(request)
 	var text []byte
-	if err == nil {
+	switch {
+	case err != nil:
+	case call.stream != nil && got.StatusCode == want && isMedia(got.Header, ndjson):
+		if err := passOn(got, call.stream); err != nil {
+			return response{}, c.cutOff(ctx, call, err)
+		}
+	default:
 		text, err = readAnswer(got)
 	}
 	if err != nil {
 		return response{}, c.failure(ctx, limited, call, connected.Load(), err)
 	}
-	want := call.status
-	if want == 0 {
-		want = http.StatusOK
-	}
 	if got.StatusCode == want || got.StatusCode == call.also && call.also != 0 {
-		return response{got.Header.Get("Content-Type"), text}, nil
+		return response{got.Header, text}, nil
 	}
 	if err, ok := ports.DecodeWireError(got.StatusCode, text); ok {
 		return response{}, err
@@ -343,6 +366,50 @@ func readAnswer(r *http.Response) ([]byte, error) {
 	return body, err
 }
 
+// passOn copies the body of an answer.
+func passOn(r *http.Response, to io.Writer) error {
+	_, err := io.Copy(errorWriter{to}, r.Body)
+	if closeErr := r.Body.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// errorWriter tells its own errors from those of the connection.
+type errorWriter struct{ to io.Writer }
+
+func (e errorWriter) Write(p []byte) (int, error) {
+	n, err := e.to.Write(p)
+	if err != nil {
+		return n, &writeError{err}
+	}
+	return n, nil
+}
+
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return e.err.Error() }
+func (e *writeError) Unwrap() error { return e.err }
+
+// cutOff is the error of an answer of which a part has been passed on.
+func (c *Client) cutOff(ctx context.Context, call call, err error) error {
+	var refused *writeError
+	switch {
+	case errors.As(err, &refused):
+		return refused.err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return ports.Errorf(ports.CodeBackendFailed, call.op, "the answer of %s was cut off, and what came of it is not whole: %w; the daemon's log says more", c.base, err)
+}
+
+// absent reports whether the error says that the record is not there. That the path is not there, as
+// with an older daemon, is another matter.
+func absent(err error, op string) bool {
+	var e *ports.Error
+	return errors.As(err, &e) && e.Code == ports.CodeNotFound && e.Op == op
+}
+
 // foreign is the error of a request that something else than a daemon seems to have answered.
 func (c *Client) foreign(call call, cause error) error {
 	if call.changes() {
@@ -351,7 +418,9 @@ func (c *Client) foreign(call call, cause error) error {
 	return ports.Errorf(ports.CodeBackendFailed, call.op, "asked %s: %w; is this a stowage daemon?", c.base, cause)
 }
 
-func (call call) changes() bool { return call.method != "" && call.method != http.MethodGet }
+func (call call) changes() bool {
+	return call.method != "" && call.method != http.MethodGet && !call.question
+}
 
 // failure is the error of a request without an answer.
 func (c *Client) failure(ctx, limited context.Context, call call, connected bool, err error) error {

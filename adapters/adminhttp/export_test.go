@@ -1,5 +1,11 @@
 package adminhttp
 
+// MaxPage bounds a page in bytes.
+const MaxPage = maxPage
+
+// SetPageBytes bounds the pages of a handler otherwise, before it serves anything.
+func (h *Handler) SetPageBytes(n int) { h.pageBytes = n }
+
 // Routes is what a handler serves, for the test that holds it against the document.
 func (h *Handler) Routes() map[string][]string {
 	all := map[string][]string{}

@@ -1,6 +1,7 @@
 package adminhttp
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -20,13 +22,20 @@ var openAPI []byte
 // OpenAPI is the description of this API and of the queue protocol, OpenAPI 3.1 in YAML.
 func OpenAPI() []byte { return slices.Clone(openAPI) }
 
-// maxBody bounds the body of an administrative request in bytes.
-const maxBody = 64 << 10
+const (
+	// maxBody bounds the body of an administrative request in bytes, that of a resource aside.
+	maxBody = 64 << 10
+	// maxPage bounds what a page of letters or resources holds, in bytes.
+	maxPage = 16 << 20
+	// slowest is how many bytes a second a client has to take of a large answer.
+	slowest = 64 << 10
+)
 
 // Handler serves the operator's side, and passes the queue protocol on.
 type Handler struct {
 	Options
-	mux *http.ServeMux
+	mux       *http.ServeMux
+	pageBytes int // maxPage, but for tests
 }
 
 // New makes a handler. Options that lack something are INVALID_CONFIG.
@@ -35,11 +44,12 @@ func New(options Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{options, http.NewServeMux()}
+	h := &Handler{options, http.NewServeMux(), maxPage}
 	for pattern, methods := range h.routes() {
 		h.mux.HandleFunc(pattern, h.dispatch(methods))
 	}
 	h.mux.HandleFunc("/", h.notFound)
+	h.mux.HandleFunc("/v1/pauses/{target}", h.notFound) // the mux would redirect from here
 	return h, nil
 }
 
@@ -58,11 +68,25 @@ func (h *Handler) notFound(w http.ResponseWriter, r *http.Request) {
 	ports.Refuse(w, r, h.Log, ports.Errorf(ports.CodeNotFound, "admin.request", "there is nothing at this path: see /openapi.yaml"))
 }
 
+// access says whose request a route serves.
+type access int
+
+const (
+	operators access = iota // with the admin token
+	readers                 // with the read-only token too
+	anyone                  // without a token of this package
+)
+
 // route is what one method of a path does.
 type route struct {
-	run func(http.ResponseWriter, *http.Request) error
-	// open says that no admin token is needed.
-	open bool
+	run    func(http.ResponseWriter, *http.Request) error
+	access access
+	query  []string // the names of the parameters that it takes
+}
+
+func (r route) forReaders(query ...string) route {
+	r.access, r.query = readers, query
+	return r
 }
 
 // routes is everything that is served, by path and method. A GET serves HEAD too.
@@ -71,23 +95,63 @@ func (h *Handler) routes() map[string]map[string]route {
 		h.Queues.ServeHTTP(w, r)
 		return nil
 	}
+	do := func(run func(http.ResponseWriter, *http.Request) error) route { return route{run: run} }
+	// What needs a storage says so where there is none.
+	stored := func(run func(http.ResponseWriter, *http.Request) error) route {
+		if h.Storage == nil {
+			run = withoutStorage
+		}
+		return route{run: run}
+	}
 	return map[string]map[string]route{
-		"/livez":        {http.MethodGet: {h.live, true}},
-		"/readyz":       {http.MethodGet: {h.ready, true}},
-		"/openapi.yaml": {http.MethodGet: {h.describe, true}},
-		"/v1/queues":    {http.MethodGet: {h.list, false}},
+		"/livez":        {http.MethodGet: {run: h.live, access: anyone}},
+		"/readyz":       {http.MethodGet: {run: h.ready, access: anyone}},
+		"/openapi.yaml": {http.MethodGet: {run: h.describe, access: anyone}},
+		"/statusz":      {http.MethodGet: do(h.status).forReaders()},
+		"/v1/queues":    {http.MethodGet: do(h.list).forReaders()},
 		"/v1/queues/{id}": {
-			http.MethodGet:    {h.get, false},
-			http.MethodPut:    {h.create, false},
-			http.MethodPost:   {queues, true}, // it has tokens of its own
-			http.MethodDelete: {h.delete, false},
+			http.MethodGet:    do(h.get).forReaders(),
+			http.MethodPut:    do(h.create),
+			http.MethodPost:   {run: queues, access: anyone}, // it has tokens of its own
+			http.MethodDelete: do(h.delete),
 		},
-		"/v1/queues/{id}/token":             {http.MethodPost: {h.rotate, false}},
-		"/v1/queues/{id}/binding":           {http.MethodGet: {h.binding, false}},
-		"/v1/queues/{id}/stats":             {http.MethodGet: {h.stats, false}},
-		"/v1/queues/{id}/backup":            {http.MethodPost: {h.backup, false}},
-		"/v1/queues/{id}/verify":            {http.MethodPost: {h.verify, false}},
-		"/v1/queues/{id}/undecodable/{row}": {http.MethodDelete: {h.discard, false}},
+		"/v1/queues/{id}/token":             {http.MethodPost: do(h.rotate)},
+		"/v1/queues/{id}/binding":           {http.MethodGet: do(h.binding)},
+		"/v1/queues/{id}/stats":             {http.MethodGet: do(h.stats).forReaders()},
+		"/v1/queues/{id}/backup":            {http.MethodPost: do(h.backup)},
+		"/v1/queues/{id}/verify":            {http.MethodPost: do(h.verify)},
+		"/v1/queues/{id}/undecodable/{row}": {http.MethodDelete: do(h.discard)},
+		"/v1/checkpoints":                   {http.MethodGet: stored(h.listCheckpoints).forReaders()},
+		"/v1/checkpoints/{pipeline}": {
+			http.MethodGet:    stored(h.getCheckpoint).forReaders(),
+			http.MethodPut:    stored(h.setCheckpoint),
+			http.MethodDelete: stored(h.deleteCheckpoint),
+		},
+		"/v1/deadletters": {http.MethodGet: stored(h.countLetters).forReaders()},
+		"/v1/deadletters/{pipeline}": {
+			http.MethodGet:  stored(h.listLetters).forReaders("skip", "take", "monitor", "sink", "reason"),
+			http.MethodPost: stored(h.actOnLetters),
+		},
+		"/v1/deadletters/{pipeline}/{match}": {
+			http.MethodGet:    stored(h.getLetter).forReaders(),
+			http.MethodDelete: stored(h.discardLetter),
+		},
+		"/v1/deadletters/{pipeline}/{match}/replay": {http.MethodPost: stored(h.replayLetter)},
+		"/v1/pauses": {http.MethodGet: stored(h.listPauses).forReaders()},
+		"/v1/pauses/{target}/{id...}": {
+			http.MethodPut:    stored(h.pause),
+			http.MethodDelete: stored(h.resume),
+		},
+		"/v1/resources":        {http.MethodGet: stored(h.listKinds).forReaders()},
+		"/v1/resources/{kind}": {http.MethodGet: stored(h.listResources).forReaders("after", "limit")},
+		"/v1/resources/{kind}/{id}": {
+			http.MethodGet:    stored(h.getResource).forReaders(),
+			http.MethodPut:    stored(h.putResource),
+			http.MethodDelete: stored(h.deleteResource),
+		},
+		"/v1/storage/backup": {http.MethodPost: stored(h.backupStorage)},
+		"/v1/storage/verify": {http.MethodPost: stored(h.verifyStorage)},
+		"/v1/storage/export": {http.MethodGet: stored(h.exportStorage)},
 	}
 }
 
@@ -97,7 +161,7 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 	closed := true
 	allowed := slices.Collect(maps.Keys(methods))
 	for method, route := range methods {
-		closed = closed && !route.open
+		closed = closed && route.access != anyone
 		if method == http.MethodGet {
 			allowed = append(allowed, http.MethodHead)
 		}
@@ -109,8 +173,8 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 			method = http.MethodGet
 		}
 		route, known := methods[method]
-		if !route.open && (known || closed) {
-			if err := h.authenticate(r); err != nil {
+		if route.access != anyone && (known || closed) {
+			if err := h.authenticate(r, !known || route.access == readers); err != nil {
 				ports.Refuse(w, r, h.Log, err)
 				return
 			}
@@ -121,22 +185,51 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 				ports.Errorf(ports.CodeInvalidInput, "admin.request", "the method is none of %s", strings.Join(allowed, ", ")), http.StatusMethodNotAllowed))
 			return
 		}
-		if err := route.run(w, r); err != nil {
-			ports.Refuse(w, r, h.Log, err)
+		err := route.checkQuery(r)
+		if err == nil {
+			err = route.run(w, r)
+		}
+		if err != nil {
+			ports.Refuse(w, r, h.Log, ended(r, err))
 		}
 	}
 }
 
-func (h *Handler) authenticate(r *http.Request) error {
-	want, err := h.AdminToken()
-	if err != nil {
-		h.Log.Error("the admin token cannot be read: every administrative request is refused", "error", err)
+// ended gives the error of a request whose context has ended a name of this API. What was asked has
+// not been done then; an action on many letters says by itself what that means for it.
+func ended(r *http.Request, err error) error {
+	if r.Context().Err() == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
+	var named *ports.Error
+	if errors.As(err, &named) {
+		return err
+	}
+	return ports.Errorf(ports.CodeStoreClosed, "admin.request", "the request was ended before it was done, because the client has gone or the daemon stops: %w", err)
+}
+
+// authenticate wants the admin token, or, where a reader will do, the read-only token.
+func (h *Handler) authenticate(r *http.Request, reader bool) error {
+	const op = "admin.authenticate"
 	got := ports.BearerToken(r.Header)
-	if err != nil || want == "" || !sameToken(got, want) {
-		return ports.Errorf(ports.CodeAuthenticationFailed, "admin.authenticate", "the admin token is missing or wrong: it is in a file in the daemon's state directory")
+	isAdmin := h.isToken("admin", h.AdminToken, got)
+	isReader := h.ReadToken != nil && h.isToken("read-only", h.ReadToken, got)
+	switch {
+	case isAdmin, isReader && reader:
+		return nil
+	case isReader:
+		return ports.WithStatus(ports.Errorf(ports.CodeAuthenticationFailed, op, "the read-only token does not do for this: use the admin token, which is in a file in the daemon's state directory"), http.StatusForbidden)
 	}
-	return nil
+	return ports.Errorf(ports.CodeAuthenticationFailed, op, "the admin token is missing or wrong: it is in a file in the daemon's state directory")
+}
+
+func (h *Handler) isToken(which string, source func() (string, error), got string) bool {
+	want, err := source()
+	if err != nil {
+		h.Log.Error("a token cannot be read: every request that comes with it is refused", "token", which, "error", err)
+		want = ""
+	}
+	return sameToken(got, want) && want != ""
 }
 
 // sameToken compares in a time that tells nothing about either token.
@@ -155,7 +248,13 @@ func (h *Handler) answer(w http.ResponseWriter, status int, body any) error {
 			return err
 		}
 	}
-	if err := ports.WriteJSON(w, status, text, ports.DefaultWriteTimeout); err != nil {
+	return h.write(w, status, text)
+}
+
+// write writes an answer that is JSON already. One of many megabytes has more time.
+func (h *Handler) write(w http.ResponseWriter, status int, text []byte) error {
+	timeout := ports.DefaultWriteTimeout + time.Duration(len(text)/slowest)*time.Second
+	if err := ports.WriteJSON(w, status, text, timeout); err != nil {
 		h.Log.Debug("the answer did not reach its receiver", "error", err)
 	}
 	return nil

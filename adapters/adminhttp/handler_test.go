@@ -28,14 +28,17 @@ import (
 
 const (
 	adminToken = "an-admin-token-that-nobody-guesses"
+	readToken  = "a-token-for-those-who-only-read-it"
 	base       = "http://queues.test:7420"
 )
 
-// A rig is a handler over an owner of models with the queue "orders", served at a loopback address;
-// every answer is held against the document.
+// A rig is a handler over an owner of models with the queue "orders" and a model storage, served at a
+// loopback address; every answer is held against the document.
 type rig struct {
 	clock   *fixture.Clock
 	owner   *model.Owner
+	storage *model.Storage
+	control *control
 	handler *adminhttp.Handler
 	server  *httptest.Server
 	log     *syncBuffer
@@ -45,15 +48,23 @@ func newRig(t *testing.T, change ...func(*adminhttp.Options)) *rig {
 	t.Helper()
 	r := &rig{clock: fixture.NewClock(fixture.Epoch()), log: &syncBuffer{}}
 	r.owner = model.NewOwner(r.clock, "orders")
+	r.storage = model.NewStorage(0)
+	r.control = &control{storage: r.storage, clock: r.clock}
 	options := adminhttp.Options{
 		Owner: r.owner,
 		Queues: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			assert.NoError(t, ports.WriteJSON(w, http.StatusOK, []byte("{}"), time.Minute))
 		}),
-		AdminToken: func() (string, error) { return adminToken, nil },
-		Endpoint:   base + "/",
-		Version:    "v1.2.3",
-		Log:        slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		AdminToken:    func() (string, error) { return adminToken, nil },
+		ReadToken:     func() (string, error) { return readToken, nil },
+		Storage:       r.storage,
+		StorageModule: "model",
+		Control:       r.control,
+		Endpoint:      base + "/",
+		Version:       "v1.2.3",
+		Clock:         r.clock,
+		StartedAt:     fixture.Epoch().Add(-time.Minute),
+		Log:           slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {
 		f(&options)
@@ -106,6 +117,13 @@ func (r *rig) do(t *testing.T, method, path, body string, change ...func(*http.R
 
 func without(q *http.Request) { q.Header.Del("Authorization") }
 
+func reading(q *http.Request) { q.Header.Set("Authorization", "Bearer "+readToken) }
+
+// with sets a header.
+func with(name string, values ...string) func(*http.Request) {
+	return func(q *http.Request) { q.Header[http.CanonicalHeaderKey(name)] = values }
+}
+
 func refused(t *testing.T, status int, code ports.Code, gotStatus int, body string) {
 	t.Helper()
 	var wire ports.WireError
@@ -120,6 +138,7 @@ func TestTheAdminTokenComesFirst(t *testing.T) {
 	queueToken, err := r.owner.Token(t.Context(), "orders")
 	require.NoError(t, err)
 	for _, request := range []struct{ method, path string }{
+		{"PATCH", "/v1/pauses"}, {"GET", "/v1/pauses/sink/"}, {"POST", "/statusz"}, {"GET", "/v1/resources/-/-?x=1"}, {"PUT", "/v1/resources/k/i"}, {"POST", "/v1/deadletters/-"},
 		{"GET", "/v1/queues"}, {"HEAD", "/v1/queues"}, {"PATCH", "/v1/queues"}, {"GET", "/v1/queues/orders"}, {"PUT", "/v1/queues/new"}, {"DELETE", "/v1/queues/orders"},
 		{"GET", "/v1/queues/missing"}, {"GET", "/v1/queues/.hidden"}, {"POST", "/v1/queues/orders/token"}, {"GET", "/v1/queues/orders/token"}, {"GET", "/v1/queues/orders/binding"},
 		{"GET", "/v1/queues/orders/stats"}, {"DELETE", "/v1/queues/orders/undecodable/x"},
@@ -159,12 +178,89 @@ func TestWithoutAnAdminTokenNobodyIsLetIn(t *testing.T) {
 	}
 }
 
+// Every operation is held to what the document says of its tokens.
+func TestWhoIsLetInIsInTheDocument(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for path, item := range at(document(), "paths").(map[string]any) {
+		concrete := strings.NewReplacer("{target}/{id}", "pipeline/p", "{id}", "missing", "{row}", "1", "{pipeline}", "p", "{match}", "m", "{kind}", "k").Replace(path)
+		for _, method := range httpMethods {
+			operation, ok := item.(map[string]any)[method].(map[string]any)
+			if !ok || operation["operationId"] == "useQueue" {
+				continue
+			}
+			allowed := map[string]bool{}
+			for _, one := range operation["security"].([]any) {
+				for scheme := range one.(map[string]any) {
+					allowed[scheme] = true
+				}
+			}
+			methods := []string{strings.ToUpper(method)}
+			if method == "get" {
+				methods = append(methods, http.MethodHead)
+			}
+			for _, method := range methods {
+				none, _, _ := r.do(t, method, concrete, "", without)
+				wrong, _, _ := r.do(t, method, concrete, "", with("Authorization", "Bearer "+readToken+"x"))
+				reader, header, body := r.do(t, method, concrete, "", reading)
+				admin, _, _ := r.do(t, method, concrete, "")
+				assert.NotContains(t, []int{401, 403}, admin, "%s %s", method, path)
+				switch {
+				case len(allowed) == 0:
+					assert.Equal(t, []int{admin, admin, admin}, []int{none, wrong, reader}, "%s %s", method, path)
+				case allowed["readToken"]:
+					assert.Equal(t, []int{401, 401, admin}, []int{none, wrong, reader}, "%s %s", method, path)
+				default:
+					assert.Equal(t, []int{401, 401, 403}, []int{none, wrong, reader}, "%s %s", method, path)
+					assert.Empty(t, header.Get("WWW-Authenticate"), "another token of the same kind would not be asked for")
+					if method != http.MethodHead {
+						refused(t, 403, ports.CodeAuthenticationFailed, reader, body)
+					}
+				}
+			}
+		}
+	}
+	status, _, body := r.do(t, "PATCH", "/v1/pauses", "", reading)
+	refused(t, 405, ports.CodeInvalidInput, status, body)
+	assert.NotContains(t, r.log.String(), adminToken)
+	assert.NotContains(t, r.log.String(), readToken)
+}
+
+func TestTheReadOnlyTokenIsOneOfTwo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*adminhttp.Options)
+		reader int // the status that a reader gets
+	}{
+		"there is none": {func(o *adminhttp.Options) { o.ReadToken = nil }, 401},
+		"empty":         {func(o *adminhttp.Options) { o.ReadToken = func() (string, error) { return "", nil } }, 401},
+		"unreadable": {func(o *adminhttp.Options) {
+			o.ReadToken = func() (string, error) { return readToken, errors.New("unreadable") }
+		}, 401},
+		"the admin token is unreadable": {func(o *adminhttp.Options) {
+			o.AdminToken = func() (string, error) { return "", errors.New("unreadable") }
+		}, 200},
+	} {
+		r := newRig(t, c.change)
+		status, _, _ := r.do(t, "GET", "/v1/pauses", "", reading)
+		assert.Equal(t, c.reader, status, name)
+		status, _, _ = r.do(t, "GET", "/v1/pauses", "", with("Authorization", "Bearer "))
+		assert.Equal(t, 401, status, name)
+	}
+	same := newRig(t, func(o *adminhttp.Options) { o.ReadToken = o.AdminToken })
+	status, _, _ := same.do(t, "PUT", "/v1/pauses/pipeline/p", "")
+	assert.Equal(t, 204, status, "who has one token for both has the admin token")
+}
+
 func TestUnknownMethodsAndPaths(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for path, allow := range map[string]string{
 		"/livez": "GET, HEAD", "/readyz": "GET, HEAD", "/openapi.yaml": "GET, HEAD", "/v1/queues": "GET, HEAD", "/v1/queues/orders": "DELETE, GET, HEAD, POST, PUT",
 		"/v1/queues/orders/token": "POST", "/v1/queues/orders/binding": "GET, HEAD", "/v1/queues/orders/stats": "GET, HEAD", "/v1/queues/orders/undecodable/1": "DELETE",
+		"/statusz": "GET, HEAD", "/v1/checkpoints": "GET, HEAD", "/v1/checkpoints/p": "DELETE, GET, HEAD, PUT", "/v1/deadletters": "GET, HEAD", "/v1/deadletters/p": "GET, HEAD, POST",
+		"/v1/deadletters/p/m": "DELETE, GET, HEAD", "/v1/deadletters/p/m/replay": "POST", "/v1/pauses": "GET, HEAD", "/v1/pauses/sink/p/s": "DELETE, PUT", "/v1/resources": "GET, HEAD",
+		"/v1/resources/k": "GET, HEAD", "/v1/resources/k/i": "DELETE, GET, HEAD, PUT", "/v1/storage/backup": "POST", "/v1/storage/verify": "POST", "/v1/storage/export": "GET, HEAD",
 	} {
 		status, header, body := r.do(t, "PATCH", path, "{")
 		refused(t, 405, ports.CodeInvalidInput, status, body)
@@ -173,7 +269,8 @@ func TestUnknownMethodsAndPaths(t *testing.T) {
 	// The path of a queue is shared with those who have no admin token.
 	status, _, _ := r.do(t, "PATCH", "/v1/queues/orders", "", without)
 	assert.Equal(t, 405, status)
-	for _, path := range []string{"/", "/v1", "/v1/", "/v1/queues/", "/v1/queues/orders/", "/v1/queues/orders/x", "/v2/queues", "/livez/x", "/LIVEZ"} {
+	for _, path := range []string{"/", "/v1", "/v1/", "/v1/queues/", "/v1/queues/orders/", "/v1/queues/orders/x", "/v2/queues", "/livez/x", "/LIVEZ",
+		"/v1/pauses/sink", "/v1/deadletters/", "/v1/deadletters/p/", "/v1/deadletters/p/m/x", "/v1/checkpoints/p/x", "/v1/resources/k/i/x", "/v1/storage", "/statusz/"} {
 		status, _, body := r.do(t, "GET", path, "")
 		refused(t, 404, ports.CodeNotFound, status, body)
 	}
@@ -419,6 +516,7 @@ func TestOptionsThatLackSomething(t *testing.T) {
 	require.NoError(t, err)
 	for _, change := range []func(*adminhttp.Options){
 		func(o *adminhttp.Options) { o.Owner = nil }, func(o *adminhttp.Options) { o.Queues = nil }, func(o *adminhttp.Options) { o.AdminToken = nil },
+		func(o *adminhttp.Options) { o.Storage = model.NewStorage(0) }, func(o *adminhttp.Options) { o.Control = &control{} },
 		func(o *adminhttp.Options) { o.Endpoint = "" }, func(o *adminhttp.Options) { o.Endpoint = "127.0.0.1:7420" },
 		func(o *adminhttp.Options) { o.Endpoint = "http://u:p@h" }, func(o *adminhttp.Options) { o.Endpoint = "http://h?x=1" },
 	} {
@@ -438,6 +536,7 @@ func TestPathsThatAreNotCleanAreNotFound(t *testing.T) {
 	for _, target := range []string{
 		"/v1//queues/orders", "//v1/queues/orders", "/v1/./queues/orders", "/v1/x/../queues/orders", "/v1/queues/..", "/v1/queues/.", "/v1/queues/orders//",
 		"/v1/queues/", "/v1/queues/orders/", "/livez/", "/", "*", "/../livez",
+		"/v1/pauses/sink", "/v1/pauses/sink/p//s", "/v1/pauses/sink/../p", "/v1/resources//x",
 	} {
 		for _, method := range []string{"GET", "POST", "CONNECT"} {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -32,28 +31,10 @@ func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// ready runs all checks at once and names those that fail, in the order of the options.
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), h.CheckTimeout)
 	defer cancel()
-	results := make([]chan error, len(h.Checks))
-	for i, check := range h.Checks {
-		results[i] = make(chan error, 1)
-		go func() { results[i] <- check.Run(ctx) }()
-	}
-	answer := readiness{Ready: true, Version: h.Version}
-	for i, check := range h.Checks {
-		err := outcome(ctx, results[i], h.CheckTimeout)
-		if err == nil {
-			continue
-		}
-		wire := ports.NewWireError(err)
-		if r.Context().Err() == nil { // a check that ended because nobody listens any more says nothing
-			h.Log.Warn("not ready", "check", check.Name, "error", err)
-		}
-		answer.Ready = false
-		answer.Failing = append(answer.Failing, failing{check.Name, wire.Code, wire.Context.Reason})
-	}
+	answer := h.readiness(ctx)
 	status := http.StatusOK
 	if !answer.Ready {
 		status = http.StatusServiceUnavailable
@@ -61,17 +42,59 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) error {
 	return h.answer(w, status, answer)
 }
 
-// outcome waits for a check, but not beyond the time that all of them have.
-func outcome(ctx context.Context, result <-chan error, timeout time.Duration) error {
+// readiness runs all checks at once and names those that fail, in the order of the options.
+func (h *Handler) readiness(ctx context.Context) readiness {
+	results := make([]<-chan result[struct{}], len(h.Checks))
+	for i, check := range h.Checks {
+		results[i] = start(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, check.Run(ctx) })
+	}
+	answer := readiness{Ready: true, Version: h.Version}
+	for i, check := range h.Checks {
+		_, err := await(ctx, h, results[i])
+		if err == nil {
+			continue
+		}
+		wire := ports.NewWireError(err)
+		if !errors.Is(ctx.Err(), context.Canceled) { // a check that ended because nobody listens any more says nothing
+			h.Log.Warn("not ready", "check", check.Name, "error", err)
+		}
+		answer.Ready = false
+		answer.Failing = append(answer.Failing, failing{check.Name, wire.Code, wire.Context.Reason})
+	}
+	return answer
+}
+
+// result is what a question gave.
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// start asks a question that may never come back.
+func start[T any](ctx context.Context, ask func(context.Context) (T, error)) <-chan result[T] {
+	done := make(chan result[T], 1)
+	go func() {
+		value, err := ask(ctx)
+		done <- result[T]{value, err}
+	}()
+	return done
+}
+
+// await waits for the answer, but not beyond the time that all of them have.
+func await[T any](ctx context.Context, h *Handler, done <-chan result[T]) (T, error) {
+	var r result[T]
 	select {
-	case err := <-result:
-		return err
+	case r = <-done:
 	case <-ctx.Done():
+		select {
+		case r = <-done: // it had ended, while another one was waited for
+		default:
+			r.err = ctx.Err()
+		}
 	}
-	select {
-	case err := <-result: // it had ended, while another one was waited for
-		return err
-	default:
-		return ports.Errorf(ports.CodeBackendFailed, "admin.ready", "the check did not end within %v", timeout)
+	var named *ports.Error
+	if ended := ctx.Err(); ended != nil && errors.Is(r.err, ended) && !errors.As(r.err, &named) {
+		r.err = ports.Errorf(ports.CodeBackendFailed, "admin.status", "it did not end within %v", h.CheckTimeout)
 	}
+	return r.value, r.err
 }

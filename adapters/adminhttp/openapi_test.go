@@ -53,19 +53,30 @@ func follow(node any) any {
 	return node
 }
 
+// pattern is the pattern of a path for net/http's mux. OpenAPI has no word for the one parameter in which
+// a slash may stand as it is.
+func pattern(path string) string {
+	return strings.Replace(path, "/v1/pauses/{target}/{id}", "/v1/pauses/{target}/{id...}", 1)
+}
+
 // checked passes requests on and holds every answer against the document.
 func checked(t testing.TB, next http.Handler) http.Handler {
 	t.Helper()
 	patterns := http.NewServeMux()
 	for path := range at(document(), "paths").(map[string]any) {
-		patterns.HandleFunc(path, func(http.ResponseWriter, *http.Request) {})
+		patterns.HandleFunc(pattern(path), func(http.ResponseWriter, *http.Request) {})
 	}
+	patterns.HandleFunc("/v1/pauses/{target}", func(http.ResponseWriter, *http.Request) {}) // the mux would redirect
 	compiler := jsonschema.NewCompiler()
 	require.NoError(t, compiler.AddResource("openapi.yaml", document()))
 	var mu sync.Mutex // of the compiler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := httptest.NewRecorder()
 		_, path := patterns.Handler(r)
+		path = strings.ReplaceAll(path, "...}", "}")
+		if at(document(), "paths", path) == nil {
+			path = ""
+		}
 		next.ServeHTTP(got, r)
 		mu.Lock()
 		problem := conforms(compiler, path, r.Method, got)
@@ -74,7 +85,7 @@ func checked(t testing.TB, next http.Handler) http.Handler {
 		maps.Copy(w.Header(), got.Header())
 		w.WriteHeader(got.Code)
 		_, err := w.Write(got.Body.Bytes())
-		if r.Method != http.MethodHead && got.Code != http.StatusNoContent {
+		if r.Method != http.MethodHead && got.Code != http.StatusNoContent && got.Code != http.StatusNotModified {
 			assert.NoError(t, err)
 		}
 	})
@@ -158,7 +169,7 @@ func TestTheDocumentAndTheHandlerServeTheSame(t *testing.T) {
 	for path, item := range at(document(), "paths").(map[string]any) {
 		for _, method := range httpMethods {
 			if item.(map[string]any)[method] != nil {
-				inDocument[path] = append(inDocument[path], strings.ToUpper(method))
+				inDocument[pattern(path)] = append(inDocument[pattern(path)], strings.ToUpper(method))
 			}
 		}
 	}
@@ -249,6 +260,7 @@ func TestTheDocumentHasEveryCodeAndReason(t *testing.T) {
 	for _, reason := range []ports.Reason{
 		ports.ReasonStaleReceipt, ports.ReasonInUse, ports.ReasonDiskFull, ports.ReasonReadOnly, ports.ReasonCorrupt,
 		ports.ReasonBusy, ports.ReasonUnsupported, ports.ReasonUnavailable, ports.ReasonRevoked, ports.ReasonUndecodable,
+		ports.ReasonNoPayload, ports.ReasonPaused,
 	} {
 		assert.Contains(t, reasons, string(reason))
 	}

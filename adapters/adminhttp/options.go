@@ -20,15 +20,31 @@ type Options struct {
 	// AdminToken is asked for each request, so that a token that was made anew counts at once.
 	// Required; an error of its own refuses the request.
 	AdminToken func() (string, error)
+	// ReadToken is asked like AdminToken; what it returns lets in whoever only reads. Nil where there
+	// is no such token.
+	ReadToken func() (string, error)
+	// Storage holds the resources that are served. Whether it can be backed up, verified and exported
+	// is asked of the value ([ports.Backuper], [ports.Archiver]). Nil where the daemon has no storage:
+	// the paths that need one answer 501 then.
+	Storage ports.Storage
+	// StorageModule is the name of the storage's module, for /statusz.
+	StorageModule string
+	// Control works on checkpoints, dead letters and pauses. Required with Storage, and nil without.
+	Control Control
 	// Endpoint is the base of the URL under which applications reach this server, such as
 	// http://127.0.0.1:7420; bindings are made from it. Required.
 	Endpoint string
 	// Checks decide whether the process is ready.
 	Checks []Check
-	// CheckTimeout is how long all of them together may take; zero means 5 seconds.
+	// CheckTimeout is how long all of them together may take, and each part of /statusz; zero means 5
+	// seconds.
 	CheckTimeout time.Duration
-	// Version is told by /readyz; empty leaves it out.
+	// Version is told by /readyz and /statusz; empty leaves it out.
 	Version string
+	// Clock is the daemon's; nil means the system's.
+	Clock ports.Clock
+	// StartedAt is when the daemon was started, for /statusz; zero means when the handler was made.
+	StartedAt time.Time
 	// Log takes one line for each failed request; nil drops them.
 	Log *slog.Logger
 }
@@ -52,6 +68,10 @@ func (o Options) check() (Options, error) {
 		return o, missing("Queues")
 	case o.AdminToken == nil:
 		return o, missing("AdminToken")
+	case o.Storage != nil && o.Control == nil:
+		return o, missing("Control, which goes with the Storage")
+	case o.Storage == nil && o.Control != nil:
+		return o, missing("Storage, which goes with the Control")
 	}
 	endpoint, err := checkBase("admin.new", o.Endpoint)
 	if err != nil {
@@ -60,6 +80,12 @@ func (o Options) check() (Options, error) {
 	o.Endpoint = endpoint
 	if o.CheckTimeout == 0 {
 		o.CheckTimeout = 5 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = ports.SystemClock()
+	}
+	if o.StartedAt.IsZero() {
+		o.StartedAt = o.Clock.Now()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

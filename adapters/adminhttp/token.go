@@ -20,9 +20,9 @@ const (
 	maxTokenFile  = 4096
 )
 
-// LoadToken returns the admin token that the file holds, and makes one of 256 random bits if there
-// is no file, with mode 0600. To change the token, remove the file; with LoadToken behind
-// [Options.AdminToken] the new one counts at once.
+// LoadToken returns the token that the file holds, the admin token or the read-only one, and makes one
+// of 256 random bits if there is no file, with mode 0600. To change the token, remove the file; with
+// LoadToken behind [Options.AdminToken] and [Options.ReadToken] the new one counts at once.
 //
 // A file that others can get at, a link, and anything but a plain file with a token in it are
 // refused with INVALID_CONFIG; so is a directory in which others can put files, and one that is not
