@@ -1,0 +1,85 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+// Storage is what a Handle needs of a [ports.Storage].
+type Storage interface {
+	ports.CheckpointStore
+	ports.DeadLetterStore
+	ports.PauseStore
+	// Apply is that of [ports.Storage].
+	Apply(ctx context.Context, pipeline types.PipelineID, progress types.Progress) error
+}
+
+// Options are what a Handle works with.
+type Options struct {
+	// Storage is required. The Handle does not close it.
+	Storage Storage
+	// Sinks finds the sinks to which letters are replayed. It is required.
+	Sinks ports.SinkResolver
+	// Clock tells when a checkpoint was set; default ports.SystemClock.
+	Clock ports.Clock
+	// Log gets what no error can carry: the stack of a sink that panicked, and who a checkpoint was
+	// taken from; default: nothing is logged.
+	Log *slog.Logger
+}
+
+// Handle is the operator's hold on the pipelines of one storage. All methods may be called from many
+// goroutines. Their errors are those of the storage, unless they say otherwise; what breaks a rule is
+// INVALID_INPUT before anything is touched.
+type Handle struct {
+	storage Storage
+	sinks   ports.SinkResolver
+	clock   ports.Clock
+	log     *slog.Logger
+
+	letters     *claims
+	checkpoints *turns
+	pageSize    int // how many letters an action on many has in memory at a time
+}
+
+// New makes a Handle. Options without a storage or without sinks are INVALID_INPUT.
+func New(opts Options) (*Handle, error) {
+	const op = "control.new"
+	if opts.Storage == nil {
+		return nil, ports.Errorf(ports.CodeInvalidInput, op, "the options have no Storage: give the one that the handle is for")
+	}
+	if opts.Sinks == nil {
+		return nil, ports.Errorf(ports.CodeInvalidInput, op, "the options have no Sinks: give a resolver, which may know none")
+	}
+	if opts.Clock == nil {
+		opts.Clock = ports.SystemClock()
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Handle{
+		storage:     opts.Storage,
+		sinks:       opts.Sinks,
+		clock:       opts.Clock,
+		log:         opts.Log,
+		letters:     newClaims(),
+		checkpoints: newTurns(),
+		pageSize:    ports.MaxPageLimit,
+	}, nil
+}
+
+// restate gives the error of a store a message that says more, and leaves code, reason and class what
+// they are.
+func restate(op string, cause error, format string, args ...any) error {
+	code, reason, class := ports.CodeBackendFailed, ports.Reason(""), ports.Class("")
+	var e *ports.Error
+	if errors.As(cause, &e) {
+		code, reason, class = e.Code, e.Reason, e.Class
+	}
+	restated := ports.Errorf(code, op, format, args...)
+	restated.Reason, restated.Class = reason, class
+	return restated
+}
