@@ -9,6 +9,30 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
+func ExampleStorage() {
+	ctx := context.Background()
+	storage, err := memory.NewStorage(memory.StorageOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = storage.Close() }()
+
+	// One step of a pipeline, as a whole: match m1 was delivered, and the stream is dealt with up to 7/0.
+	at := types.Cursor{Primary: 7}
+	err = storage.Apply(ctx, "quakes", types.Progress{
+		Checkpoint: &types.Checkpoint{Cursor: at},
+		Deliveries: []types.Delivery{{Cursor: at, MatchID: "m1"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	checkpoint, found, err := storage.LoadCheckpoint(ctx, "quakes")
+	fmt.Println(checkpoint.Cursor, found, err)
+	// Output: 7/0 true <nil>
+}
+
 func ExampleKv() {
 	ctx := context.Background()
 	store := memory.NewKv(ports.SystemClock())

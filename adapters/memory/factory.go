@@ -13,6 +13,9 @@ var kvExample string
 //go:embed registry_examples/memory-queue.toml
 var queueExample string
 
+//go:embed registry_examples/memory-storage.toml
+var storageExample string
+
 // ModuleName is the name under which a configuration selects this package.
 const ModuleName = "memory"
 
@@ -50,6 +53,42 @@ func QueueModule() ports.QueueModule {
 			return NewQueue(env.Clock), nil
 		},
 	}
+}
+
+// StorageModule is the module "memory" for storages.
+func StorageModule() ports.StorageModule {
+	return ports.StorageModule{
+		ModuleInfo: ports.ModuleInfo{
+			Name:        ModuleName,
+			Description: "storage in memory; a restart loses every record, dead letters among them",
+			Example:     storageExample,
+		},
+		Paths: func(_ ports.Env, config ports.ModuleConfig) ([]string, error) {
+			_, err := storageFrom(config)
+			return nil, err
+		},
+		Open: func(_ context.Context, _ ports.Env, config ports.ModuleConfig) (ports.Storage, error) {
+			storage, err := storageFrom(config)
+			if err != nil {
+				return nil, err // a nil *Storage must not become a non-nil interface
+			}
+			return storage, nil
+		},
+	}
+}
+
+// storageFrom makes the storage that a configuration describes.
+func storageFrom(config ports.ModuleConfig) (*Storage, error) {
+	set := struct {
+		JournalDepth int64 `toml:"journal_depth"`
+	}{JournalDepth: ports.DefaultDepth}
+	if err := config.Decode(&set); err != nil {
+		return nil, err
+	}
+	if set.JournalDepth == 0 { // not the default: who writes a depth of 0 wants none
+		return nil, ports.Errorf(ports.CodeInvalidConfig, "storage.open", "journal_depth is 0: give 1 or above, or leave it out for %d", ports.DefaultDepth)
+	}
+	return NewStorage(StorageOptions{JournalDepth: set.JournalDepth})
 }
 
 func noPaths(_ ports.Env, config ports.ModuleConfig) ([]string, error) {

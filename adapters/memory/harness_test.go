@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/testkit/kvtest"
 	"github.com/stowage-go/stowage/testkit/queuetest"
+	"github.com/stowage-go/stowage/testkit/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,6 +29,40 @@ func kvHarness() kvtest.Harness {
 			return kvtest.Store{Kv: open(t), Reopen: open}
 		},
 		Clocked: true,
+	}
+}
+
+// journalDepth is a configuration that sets journal_depth, and nothing else.
+type journalDepth int64
+
+// Decode fills the field that is tagged with the key.
+func (d journalDepth) Decode(into any) error {
+	set := reflect.ValueOf(into).Elem()
+	for i := range set.NumField() {
+		if set.Type().Field(i).Tag.Get("toml") == "journal_depth" {
+			set.Field(i).SetInt(int64(d))
+		}
+	}
+	return nil
+}
+
+// storageHarness opens storages as a catalog does, by the factory.
+func storageHarness() storagetest.Harness {
+	return storagetest.Harness{
+		Open: func(t testing.TB, depth int64) storagetest.Store {
+			env := fixture.Env(t, "storage", ports.SystemClock())
+			var config ports.ModuleConfig = fixture.NoConfig{}
+			if depth != 0 {
+				config = journalDepth(depth)
+			}
+			open := func(t testing.TB) ports.Storage {
+				storage, err := StorageModule().Open(t.Context(), env, config)
+				require.NoError(t, err)
+				return storage
+			}
+			return storagetest.Store{Storage: open(t), Reopen: open}
+		},
+		CanArchive: true,
 	}
 }
 
