@@ -113,7 +113,7 @@ type DeadLetterStore interface {
 	// many there were. No ids remove nothing.
 	DeleteDeadLetters(ctx context.Context, pipeline types.PipelineID, ids []types.MatchID) (int64, error)
 	// DeleteAllDeadLetters removes every letter whose position is at most through, those that cannot
-	// be decoded too, and returns how many there were.
+	// be decoded too, and returns how many there were. Positions start at 1.
 	DeleteAllDeadLetters(ctx context.Context, pipeline types.PipelineID, through int64) (int64, error)
 }
 
