@@ -15,6 +15,8 @@ BENCH      ?= .
 BENCHFLAGS ?=
 # How many seconds `make soak` goes on.
 SOAK       ?= 600
+# How many times `make soak` kills a process that writes to a storage.
+KILLS      ?= 2000
 # Arguments of `make run`: make run ARGS='--listen 127.0.0.1:8000'
 ARGS       ?=
 
@@ -75,13 +77,14 @@ bench-short: ## Run each benchmark briefly
 	$(MAKE) bench BENCHFLAGS='-benchtime=50ms'
 
 .PHONY: soak
-soak: ## Load a daemon and kill it over and over, then fill it and watch its memory (SOAK=seconds)
+soak: ## Load a daemon and kill it over and over, fill it and watch its memory, kill a storage (SOAK=seconds KILLS=n)
 	scripts/soak.sh $(SOAK)
 	cd cmd && STOWAGE_SOAK=$(SOAK)s go test -run '^TestSoak' -count=1 -timeout 0 -v ./...
+	cd adapters/sqlite && STOWAGE_KILLS=$(KILLS) go test -run '^TestKilledStorage' -count=1 -timeout 0 -v .
 
 .PHONY: soak-short
 soak-short: ## The same for 30 seconds, with a smaller backlog
-	$(MAKE) soak SOAK=30
+	$(MAKE) soak SOAK=30 KILLS=100
 
 .PHONY: fmt
 fmt: ## Format all Go files
