@@ -290,6 +290,32 @@ func TestVersionedStepsRunOnceAndTogether(t *testing.T) {
 	}))
 }
 
+// A version is a small number that any program may count with.
+func TestADatabaseOfTheSameVersionAndOtherTablesIsAnotherPrograms(t *testing.T) {
+	t.Parallel()
+	ours := Versioned("CREATE TABLE a (x, y)", "CREATE TABLE b (x)")
+	for name, c := range map[string]struct {
+		theirs Schema
+		lacks  string
+	}{
+		"other tables":              {Versioned("CREATE TABLE z (x)"), "a.x"},
+		"a table of another form":   {Versioned("CREATE TABLE a (x, z)"), "a.y"},
+		"a table of an older step":  {Versioned("CREATE TABLE a (x, y)", "CREATE TABLE c (x)"), "b.x"},
+		"names that look like ours": {Versioned(`CREATE TABLE "a.x" (y)`, "SELECT 1"), "a.x"},
+	} {
+		o := itemOptions(t.TempDir())
+		o.Ownership, o.Schema = ExclusiveFile, c.theirs
+		require.NoError(t, open(t, o).Close(), name)
+		before := tree(t, filepath.Dir(o.Path))
+		o.Schema = ours
+		_, err := Open(t.Context(), o)
+		require.ErrorIs(t, err, ports.ErrUnsupported, name)
+		require.ErrorContains(t, err, "without the column "+c.lacks, name)
+		require.ErrorIs(t, VerifyFile(t.Context(), o), ports.ErrUnsupported, name)
+		assert.Equal(t, before, tree(t, filepath.Dir(o.Path)), name)
+	}
+}
+
 func TestOwnershipKeepsOthersOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -313,7 +315,47 @@ func (s Schema) check(f *File, db *sqlite3.SQLiteConn) error {
 	case version < 0 || version > int64(len(s.steps)):
 		return f.refuse("found schema version %d, this build supports 0 to %d", version, len(s.steps))
 	}
+	return s.checkTables(f, db, version)
+}
+
+// checkTables refuses a database that counts its versions as this schema does, and is another
+// program's: it lacks a table or a column that the steps taken so far have made.
+func (s Schema) checkTables(f *File, db *sqlite3.SQLiteConn, version int64) error {
+	want, err := s.columns(version)
+	if err != nil {
+		return err
+	}
+	found, err := columnsOf(db)
+	if err != nil {
+		return err
+	}
+	for _, column := range want {
+		if !slices.Contains(found, column) {
+			return f.refuse("found schema version %d without the column %s: it is another program's", version, column)
+		}
+	}
 	return nil
+}
+
+// columns of the tables that the first steps make, found by making them in memory.
+func (s Schema) columns(version int64) (names []string, err error) {
+	db, err := dial(InMemory, modeMemory, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, step := range s.steps[:version] {
+		if _, err := db.Exec(step, nil); err != nil {
+			return nil, err
+		}
+	}
+	return columnsOf(db)
+}
+
+// columnsOf lists the columns of all tables as table.column.
+func columnsOf(db *sqlite3.SQLiteConn) ([]string, error) {
+	text, err := scalar[string](db, "SELECT coalesce(group_concat(t.name || '.' || c.name, char(10)), '') FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'")
+	return strings.Split(text, "\n"), err
 }
 
 func (s Schema) checkMarker(f *File, db *sqlite3.SQLiteConn) error {
