@@ -8,6 +8,7 @@ replace (
 	github.com/stowage-go/stowage/adapters/localqueue => ../adapters/localqueue
 	github.com/stowage-go/stowage/adapters/memory => ../adapters/memory
 	github.com/stowage-go/stowage/adapters/queuehttp => ../adapters/queuehttp
+	github.com/stowage-go/stowage/adapters/sqlite => ../adapters/sqlite
 	github.com/stowage-go/stowage/adapters/sqlitefile => ../adapters/sqlitefile
 	github.com/stowage-go/stowage/core => ../core
 	github.com/stowage-go/stowage/ports => ../ports
@@ -23,6 +24,7 @@ require (
 	github.com/stowage-go/stowage/adapters/localqueue v0.0.0-00010101000000-000000000000
 	github.com/stowage-go/stowage/adapters/memory v0.0.0-00010101000000-000000000000
 	github.com/stowage-go/stowage/adapters/queuehttp v0.0.0-00010101000000-000000000000
+	github.com/stowage-go/stowage/adapters/sqlite v0.0.0-00010101000000-000000000000
 	github.com/stowage-go/stowage/adapters/sqlitefile v0.0.0-00010101000000-000000000000
 	github.com/stowage-go/stowage/core v0.0.0-00010101000000-000000000000
 	github.com/stowage-go/stowage/ports v0.0.0-00010101000000-000000000000

@@ -12,6 +12,8 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
+// ArchiveFormat is the format of an archive, as its first line names it.
+//
 // An archive is everything that a storage holds, as JSON Lines: a line that names the format, one line
 // a record, and a line that counts them, so that an archive that was cut off is known for what it is.
 //

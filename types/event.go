@@ -70,7 +70,7 @@ type Emission struct {
 // Its JSON form is tagged: {"type":"match","data":{…}} or {"type":"emission","data":{…}}. What has no
 // tag is read as the bare match that older files hold (R202); one that does not even have an event
 // is itself the event.
-type SinkEvent struct {
+type SinkEvent struct { //nolint:recvcheck // a value is marshalled, and unmarshalling needs a pointer
 	Match    *Match
 	Emission *Emission
 }

@@ -334,7 +334,11 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 	switch {
 	case err != nil:
 	case call.stream != nil && got.StatusCode == want && isMedia(got.Header, ndjson):
-		if err := passOn(got, call.stream); err != nil {
+		to := &errorWriter{to: call.stream}
+		switch err := passOn(got, to); {
+		case to.err != nil:
+			return response{}, to.err
+		case err != nil:
 			return response{}, c.cutOff(ctx, call, err)
 		}
 	default:
@@ -368,36 +372,30 @@ func readAnswer(r *http.Response) ([]byte, error) {
 
 // passOn copies the body of an answer.
 func passOn(r *http.Response, to io.Writer) error {
-	_, err := io.Copy(errorWriter{to}, r.Body)
+	_, err := io.Copy(to, r.Body)
 	if closeErr := r.Body.Close(); err == nil {
 		err = closeErr
 	}
 	return err
 }
 
-// errorWriter tells its own errors from those of the connection.
-type errorWriter struct{ to io.Writer }
-
-func (e errorWriter) Write(p []byte) (int, error) {
-	n, err := e.to.Write(p)
-	if err != nil {
-		return n, &writeError{err}
-	}
-	return n, nil
+// errorWriter keeps its own error, which is none of the connection.
+type errorWriter struct {
+	to  io.Writer
+	err error
 }
 
-type writeError struct{ err error }
-
-func (e *writeError) Error() string { return e.err.Error() }
-func (e *writeError) Unwrap() error { return e.err }
+func (e *errorWriter) Write(p []byte) (int, error) {
+	n, err := e.to.Write(p)
+	if err != nil {
+		e.err = err
+	}
+	return n, err
+}
 
 // cutOff is the error of an answer of which a part has been passed on.
 func (c *Client) cutOff(ctx context.Context, call call, err error) error {
-	var refused *writeError
-	switch {
-	case errors.As(err, &refused):
-		return refused.err
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return ports.Errorf(ports.CodeBackendFailed, call.op, "the answer of %s was cut off, and what came of it is not whole: %w; the daemon's log says more", c.base, err)

@@ -206,7 +206,7 @@ func TestValuesThatCannotBeStored(t *testing.T) {
 	status, _, _ = r.do(t, "PUT", path, largest)
 	assert.Equal(t, 201, status)
 	_, _, text = r.do(t, "GET", path, "")
-	assert.Equal(t, len(largest), len(text))
+	assert.Len(t, text, len(largest))
 	status, _, text = r.do(t, "DELETE", path, `{"x":1}`, with("If-Match", `"1"`))
 	refused(t, 400, ports.CodeInvalidInput, status, text)
 }
@@ -273,7 +273,7 @@ type racing struct {
 func (s *racing) GetResource(ctx context.Context, kind types.ResourceKind, id string) (types.Resource, bool, error) {
 	resource, found, err := s.Storage.GetResource(ctx, kind, id)
 	if err == nil && found && s.left.Add(-1) >= 0 {
-		_, err = s.Storage.PutResource(ctx, kind, id, []byte("0"), resource.Version)
+		_, err = s.PutResource(ctx, kind, id, []byte("0"), resource.Version)
 	}
 	return resource, found, err
 }

@@ -92,7 +92,7 @@ func fileHarness() storagetest.Harness {
 				InjectUndecodable: func(t testing.TB, pipeline types.PipelineID) (ports.Storage, int) {
 					require.NoError(t, current.Close())
 					entries := []string{`[]`, `"text"`, `{}`, `{"match_id":7}`, `{"match_id":"half","monitor":[]}`, `null`}
-					file, err := openRaw(path, schema())
+					file, err := openRaw(path, Schema())
 					require.NoError(t, err)
 					require.NoError(t, file.Write(t.Context(), "test", func(tx *sqlitefile.Tx) error {
 						for _, entry := range entries {

@@ -75,7 +75,7 @@ func execute(t testing.TB, file *sqlitefile.File, statements ...string) {
 // plant changes the file of a closed storage, as another program could.
 func plant(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	file, err := openRaw(path, schema())
+	file, err := openRaw(path, Schema())
 	require.NoError(t, err)
 	execute(t, file, statements...)
 	require.NoError(t, file.Close())

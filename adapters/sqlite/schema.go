@@ -77,4 +77,6 @@ CREATE INDEX dead_letters_match_id
 // SchemaVersion is the version of the files that this package writes. It opens all from 0 up to it.
 var SchemaVersion = len(migrations)
 
-func schema() sqlitefile.Schema { return sqlitefile.Versioned(migrations...) }
+// Schema is how a file of this package is known and made, for whoever checks one without opening it, by
+// sqlitefile.VerifyFile.
+func Schema() sqlitefile.Schema { return sqlitefile.Versioned(migrations...) }

@@ -41,7 +41,7 @@ func Open(ctx context.Context, options Options) (*Storage, error) {
 	}
 	file, err := sqlitefile.Open(ctx, sqlitefile.Options{
 		Path:        options.Path,
-		Schema:      schema(),
+		Schema:      Schema(),
 		Kind:        kind,
 		Failure:     ports.CodeBackendFailed,
 		Ownership:   sqlitefile.ExclusiveFile,

@@ -13,8 +13,9 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// adminClient manages the queues of a daemon.
+// adminClient manages the queues of a daemon, and its storage as a whole.
 type adminClient interface {
+	storageClient
 	Create(ctx context.Context, id string) error
 	List(ctx context.Context) ([]types.QueueInfo, error)
 	Delete(ctx context.Context, id string) error

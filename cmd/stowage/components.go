@@ -10,15 +10,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/stowage-go/stowage/adapters/adminhttp"
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/adapters/localqueue"
 	"github.com/stowage-go/stowage/adapters/memory"
 	"github.com/stowage-go/stowage/adapters/queuehttp"
+	"github.com/stowage-go/stowage/adapters/sqlite"
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
 	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/core/control"
+	"github.com/stowage-go/stowage/core/pipeline"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
 )
@@ -26,15 +30,26 @@ import (
 // ownerModule is the module that owns the queues of a daemon's state directory.
 const ownerModule = localqueue.ModuleName
 
+// storageModule opens the storage of a configuration that names none.
+const storageModule = sqlite.ModuleName
+
 // The modules of this binary.
 var (
-	kvModules    = []ports.KvModule{localkv.Module(), memory.KvModule()}
-	queueModules = []ports.QueueModule{localqueue.Module(), queuehttp.Module(), memory.QueueModule()}
+	storageModules = []ports.StorageModule{sqlite.Module(), memory.StorageModule()}
+	sinkModules    = []ports.SinkModule{pipeline.QueueSinkModule()}
+	kvModules      = []ports.KvModule{localkv.Module(), memory.KvModule()}
+	queueModules   = []ports.QueueModule{localqueue.Module(), queuehttp.Module(), memory.QueueModule()}
 )
 
 func newCatalog() *catalog.Catalog {
 	c := catalog.New()
 	var errs []error
+	for _, m := range storageModules {
+		errs = append(errs, c.RegisterStorage(m))
+	}
+	for _, m := range sinkModules {
+		errs = append(errs, c.RegisterSink(m))
+	}
 	for _, m := range kvModules {
 		errs = append(errs, c.RegisterKv(m))
 	}
@@ -55,9 +70,18 @@ func moduleList() []module {
 	return list
 }
 
-func exampleConfig() string { return config.Example(localkv.ModuleName, localqueue.ModuleName) }
+func exampleConfig() string {
+	return config.Example(config.ExampleModules{
+		Storage: storageModule, Kv: localkv.ModuleName, Queue: localqueue.ModuleName, Sink: pipeline.QueueSinkName,
+	})
+}
 
-// checkConfig validates a configuration and lists its stores. It opens and creates nothing.
+// newComposition composes a configuration, with the modules of this binary and the built-in storage.
+func newComposition(cfg *config.Config, log *slog.Logger) (*catalog.Composition, error) {
+	return newCatalog().Compose(cfg, catalog.Options{Log: log, OwnerModule: ownerModule, StorageModule: storageModule})
+}
+
+// checkConfig validates a configuration and lists its stores and sinks. It opens and creates nothing.
 func checkConfig(ctx context.Context, file, stateDir string) ([]configuredStore, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
@@ -68,16 +92,17 @@ func checkConfig(ctx context.Context, file, stateDir string) ([]configuredStore,
 			return nil, err
 		}
 	}
-	stores, err := newCatalog().Compose(cfg, catalog.Options{})
+	stores, err := newComposition(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
 	return configuredStores(cfg), stores.Close(ctx)
 }
 
-// configuredStores lists the stores of a configuration that was found good.
+// configuredStores lists the storage, which may be the built-in one, the stores and the sinks of a
+// configuration that was found good.
 func configuredStores(cfg *config.Config) []configuredStore {
-	list := []configuredStore{}
+	list := []configuredStore{configuredStorage(cfg)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Kv)) {
 		s := configuredStore{Kind: string(catalog.KindKv), Name: name, Module: cfg.Kv[name].Module}
 		for _, m := range kvModules {
@@ -96,13 +121,37 @@ func configuredStores(cfg *config.Config) []configuredStore {
 		}
 		list = append(list, s)
 	}
+	for _, p := range cfg.Pipelines {
+		for _, sink := range p.Sinks {
+			list = append(list, configuredStore{Kind: string(catalog.KindSink), Name: string(p.ID) + "/" + string(sink.ID), Module: sink.Module})
+		}
+	}
 	return list
+}
+
+// configuredStorage is the storage of a configuration, or the built-in one. One without a path keeps
+// nothing.
+func configuredStorage(cfg *config.Config) configuredStore {
+	storage := config.Store{Module: storageModule}
+	if cfg.Storage != nil {
+		storage = *cfg.Storage
+	}
+	s := configuredStore{Kind: string(catalog.KindStorage), Module: storage.Module}
+	for _, m := range storageModules {
+		if m.Name == s.Module {
+			s.Paths = pathsOf(m.Paths, cfg, s.Name, storage)
+		}
+	}
+	return s
 }
 
 // pathsOf asks a module for the paths of a store, which it has given before without an error.
 func pathsOf(ask func(ports.Env, ports.ModuleConfig) ([]string, error), cfg *config.Config, name string, store config.Store) []string {
 	if ask == nil {
 		return nil
+	}
+	if store.Config == nil {
+		store.Config = config.NoConfig()
 	}
 	env := ports.Env{Name: name, StateDir: cfg.StateDir, Clock: ports.SystemClock(), Log: slog.New(slog.DiscardHandler)}
 	paths, err := ask(env, store.Config)
@@ -114,34 +163,51 @@ func pathsOf(ask func(ports.Env, ports.ModuleConfig) ([]string, error), cfg *con
 
 // handlerParts are what the HTTP side of a daemon is made of.
 type handlerParts struct {
-	owner    ports.QueueOwner
-	stateDir string
-	endpoint string // under which applications reach the daemon
-	checks   map[string]func(context.Context) error
-	version  string
-	log      *slog.Logger
+	owner     ports.QueueOwner
+	storage   ports.Storage // nil where there is none
+	module    string        // of the storage
+	sinks     ports.SinkResolver
+	stateDir  string
+	endpoint  string // under which applications reach the daemon
+	checks    map[string]func(context.Context) error
+	version   string
+	startedAt time.Time
+	log       *slog.Logger
 }
 
-// newHandler serves the queue protocol and the operator's side. It makes the admin token if there is
-// none yet.
+// newHandler serves the queue protocol and the operator's side. It makes the tokens of operators that
+// are not there yet.
 func newHandler(p handlerParts) (http.Handler, error) {
-	path := adminTokenFile(p.stateDir)
-	if _, err := adminhttp.LoadToken(path); err != nil {
-		return nil, err
+	admin := func() (string, error) { return adminhttp.LoadToken(adminTokenFile(p.stateDir)) }
+	read := func() (string, error) { return adminhttp.LoadToken(readTokenFile(p.stateDir)) }
+	for _, load := range []func() (string, error){admin, read} {
+		if _, err := load(); err != nil {
+			return nil, err
+		}
 	}
 	var checks []adminhttp.Check
 	for _, name := range slices.Sorted(maps.Keys(p.checks)) {
 		checks = append(checks, adminhttp.Check{Name: name, Run: p.checks[name]})
 	}
-	return adminhttp.New(adminhttp.Options{
+	options := adminhttp.Options{
 		Owner:      p.owner,
 		Queues:     queuehttp.Handler(p.owner, queuehttp.HandlerOptions{Log: p.log}),
-		AdminToken: func() (string, error) { return adminhttp.LoadToken(path) },
+		AdminToken: admin,
+		ReadToken:  read,
 		Endpoint:   p.endpoint,
 		Checks:     checks,
 		Version:    p.version,
+		StartedAt:  p.startedAt,
 		Log:        p.log,
-	})
+	}
+	if p.storage != nil {
+		handle, err := control.New(control.Options{Storage: p.storage, Sinks: p.sinks, Log: p.log})
+		if err != nil {
+			return nil, err
+		}
+		options.Storage, options.StorageModule, options.Control = p.storage, p.module, handle
+	}
+	return adminhttp.New(options)
 }
 
 func newServer(handler http.Handler, log *slog.Logger) *http.Server {
@@ -171,6 +237,14 @@ func newQueueClient(server, id, token string) (ports.QueueStore, error) {
 }
 
 func newAdminClient(server, token string) (adminClient, error) {
+	client, err := adminhttp.NewClient(server, token, adminhttp.ClientOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+func newOperatorClient(server, token string) (operatorClient, error) {
 	client, err := adminhttp.NewClient(server, token, adminhttp.ClientOptions{})
 	if err != nil {
 		return nil, err
@@ -243,7 +317,7 @@ func openConfiguredKv(ctx context.Context, a *app, file, stateDir, name string, 
 			return nil, err
 		}
 	}
-	stores, err := newCatalog().Compose(cfg, catalog.Options{Log: warnings(a)})
+	stores, err := newComposition(cfg, warnings(a))
 	if err != nil {
 		return nil, err
 	}
@@ -299,10 +373,50 @@ func openQueueFile(ctx context.Context, a *app, path string) (storedFile, error)
 	return store, nil
 }
 
+// withStorageFile lends the storage at a path, made if it is not there.
+func withStorageFile(ctx context.Context, a *app, path string, fn func(ports.Storage) error) error {
+	storage, err := sqlite.Open(ctx, sqlite.Options{Path: absolute(path), Log: warnings(a)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(storage), storage.Close())
+}
+
+// storagePath is the database of the storage of a configuration. A storage without one is refused: for
+// a command there is nothing in it, and nothing stays.
+func storagePath(ctx context.Context, cfg *config.Config) (string, error) {
+	stores, err := newComposition(cfg, nil)
+	if err != nil {
+		return "", err
+	}
+	if err := stores.Close(ctx); err != nil {
+		return "", err
+	}
+	s := configuredStorage(cfg)
+	if len(s.Paths) == 0 {
+		return "", usagef("the storage of the module %q is kept in memory, and keeps nothing when a command ends: choose another one, or reach that of a daemon with --server", s.Module)
+	}
+	return s.Paths[0], nil
+}
+
+// withConfiguredStorage lends the storage of a configuration, made if it is not there.
+func withConfiguredStorage(ctx context.Context, a *app, cfg *config.Config, fn func(ports.Storage) error) error {
+	stores, err := newComposition(cfg, warnings(a))
+	if err != nil {
+		return err
+	}
+	storage, err := stores.Storage(ctx)
+	if err == nil {
+		err = fn(storage)
+	}
+	return errors.Join(err, stores.Close(context.WithoutCancel(ctx)))
+}
+
 // The kinds of stores that a file can hold.
 var (
-	kvFormat    = sqlitefile.Options{Schema: sqlitefile.Marked(localkv.Format), Kind: "local KV", Failure: ports.CodeKvOperationFailed}
-	queueFormat = sqlitefile.Options{Schema: sqlitefile.Marked(localqueue.Format), Kind: "local queue", Failure: ports.CodeQueueOperationFailed}
+	kvFormat      = sqlitefile.Options{Schema: sqlitefile.Marked(localkv.Format), Kind: "local KV", Failure: ports.CodeKvOperationFailed}
+	queueFormat   = sqlitefile.Options{Schema: sqlitefile.Marked(localqueue.Format), Kind: "local queue", Failure: ports.CodeQueueOperationFailed}
+	storageFormat = sqlitefile.Options{Schema: sqlite.Schema(), Kind: "storage", Failure: ports.CodeBackendFailed}
 )
 
 // verifyStored checks a file that nobody has open as a store of the first format that it has. It

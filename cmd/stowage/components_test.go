@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/adapters/localkv"
@@ -15,7 +20,7 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// Each module's example is a configuration from which a store can be opened.
+// Each module's example is a configuration from which a store or a sink can be opened (R264).
 func TestStoresOpenFromTheExamples(t *testing.T) {
 	t.Parallel()
 	for _, m := range append(newCatalog().Modules(), catalog.Module{ModuleInfo: ports.ModuleInfo{Name: "config init", Example: exampleConfig()}}) {
@@ -29,6 +34,18 @@ func TestStoresOpenFromTheExamples(t *testing.T) {
 			cfg, err := config.Parse(filepath.Join(dir, "stowage.toml"), []byte(m.Example))
 			require.NoError(t, err)
 			require.NotEmpty(t, stores.Names())
+			if cfg.Storage != nil {
+				storage, err := stores.Storage(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, storage.Pause(t.Context(), types.PipelineOf("quakes")))
+			}
+			for _, p := range cfg.Pipelines {
+				for _, s := range p.Sinks {
+					sink, err := stores.Sink(t.Context(), p.ID, s.ID)
+					require.NoError(t, err)
+					require.NoError(t, sink.Deliver(t.Context(), *fixture.DeadLetter(1).Payload))
+				}
+			}
 			for name := range cfg.Kv {
 				kv, err := stores.Kv(t.Context(), name)
 				require.NoError(t, err)
@@ -88,4 +105,91 @@ func TestBackupAndVerifyBesideAnOwner(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// fill stores records of every category.
+func fill(t *testing.T, storage ports.Storage) {
+	t.Helper()
+	ctx := t.Context()
+	value := []byte("{\"name\": \"Z\u00fcrich \\u003c\", \"n\": 1.50,\n \"big\": 123456789012345678901234567890}")
+	_, err := storage.PutResource(ctx, "pipeline", "quakes", []byte("null"), 0)
+	require.NoError(t, err)
+	_, err = storage.PutResource(ctx, "pipeline", "quakes", value, 1)
+	require.NoError(t, err)
+	require.NoError(t, storage.Pause(ctx, types.SinkOf("quakes", "alerts")))
+	require.NoError(t, storage.Pause(ctx, types.PipelineOf("quakes")))
+	for i, pipeline := range []types.PipelineID{"quakes", "weather"} {
+		checkpoint := fixture.Checkpoint(7 + i)
+		bare, emission := fixture.DeadLetter(2), fixture.DeadLetter(3)
+		bare.Payload = nil
+		emission.Payload = &types.SinkEvent{Emission: &types.Emission{Match: fixture.Match(3), Key: "ё", Hits: 2, FirstTS: 1, LastTS: 2}}
+		meta := fixture.GateMeta(1)
+		meta.Aux = []byte{0, 255, '\n'}
+		require.NoError(t, storage.Apply(ctx, pipeline, types.Progress{
+			Checkpoint:  &checkpoint,
+			Deliveries:  []types.Delivery{fixture.Delivery(5), fixture.Delivery(4)},
+			DeadLetters: []types.DeadLetter{fixture.DeadLetter(9), bare, emission},
+			Hits:        []types.GateHit{fixture.GateHit(2), fixture.GateHit(1)},
+			Metas:       []types.MonitorMeta{{Monitor: "strong", Meta: meta}, {Monitor: "weak", Meta: types.GateMeta{Aux: []byte{}}}, {Monitor: "idle"}},
+		}))
+	}
+}
+
+// Everything goes from one backend into another and comes out as it was.
+func TestExportsAreTheSameInEveryBackend(t *testing.T) {
+	t.Parallel()
+	open := func(module, keys string) ports.Storage {
+		storage, err := compose(t, t.TempDir(), storageText(module, keys, 0), ports.SystemClock()).Storage(t.Context())
+		require.NoError(t, err)
+		return storage
+	}
+	export := func(from ports.Storage) string {
+		var text strings.Builder
+		_, err := ports.WriteArchive(t.Context(), &text, from.(ports.Archiver))
+		require.NoError(t, err)
+		return text.String()
+	}
+	first := open("sqlite", "")
+	fill(t, first)
+	want := export(first)
+	require.Equal(t, 1+2+2*(1+3+2+2+3), strings.Count(want, "\n")-2, "records\n%s", want)
+	for _, to := range []struct{ module, keys string }{{"memory", ""}, {"sqlite", `path = ":memory:"`}, {"sqlite", ""}} {
+		storage := open(to.module, to.keys)
+		var counts archiveCounts
+		n, err := storage.(ports.Archiver).Import(t.Context(), counts.counting(ports.ReadArchive(strings.NewReader(want))))
+		require.NoError(t, err)
+		assert.Equal(t, want, export(storage), "%s %s", to.module, to.keys)
+		assert.Equal(t, archiveCounts{Records: n, Resources: 1, Checkpoints: 2, DeadLetters: 6, Pauses: 2, Deliveries: 4, GateHits: 4, GateMetas: 6}, counts)
+	}
+}
+
+// An export that fails in the middle leaves no file, and one that meets a file on its way leaves it
+// alone.
+func TestWriteAsideLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "export")
+	names := func() (names []string) {
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	half := errors.New("half done")
+	err := writeAside(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, "text")
+		require.NoError(t, err)
+		return half
+	})
+	require.ErrorIs(t, err, half)
+	assert.Empty(t, names())
+
+	err = writeAside(path, func(io.Writer) error { return os.WriteFile(path, []byte("of somebody else"), 0o600) })
+	require.ErrorIs(t, err, ports.ErrAlreadyExists)
+	assert.Equal(t, []string{"export"}, names())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "of somebody else", string(text))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/testkit/kvtest"
 	"github.com/stowage-go/stowage/testkit/queuetest"
+	"github.com/stowage-go/stowage/testkit/storagetest"
 )
 
 func TestKvMemoryContract(t *testing.T) { t.Parallel(); kvtest.Run(t, kvMemory()) }
@@ -20,3 +21,8 @@ func TestKvSingleProcessContract(t *testing.T) {
 func TestQueueMemoryContract(t *testing.T) { t.Parallel(); queuetest.Run(t, queueMemory()) }
 func TestQueueLocalContract(t *testing.T)  { t.Parallel(); queuetest.Run(t, queueLocal()) }
 func TestQueueHTTPContract(t *testing.T)   { t.Parallel(); queuetest.Run(t, queueHTTP()) }
+
+// One suite for every storage, through the catalog (R275).
+func TestStorageMemoryContract(t *testing.T)   { t.Parallel(); storagetest.Run(t, storageMemory()) }
+func TestStorageFileContract(t *testing.T)     { t.Parallel(); storagetest.Run(t, storageFile()) }
+func TestStorageInMemoryContract(t *testing.T) { t.Parallel(); storagetest.Run(t, storageInMemory()) }

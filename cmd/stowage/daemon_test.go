@@ -116,6 +116,78 @@ func TestKillInTheMiddleOfASend(t *testing.T) {
 	}
 }
 
+// The daemon is killed while records are being put: what was answered is there after the next start, in
+// the order of the versions, and nothing of another's.
+func TestKillInTheMiddleOfPuts(t *testing.T) {
+	t.Parallel()
+	const writers = 4
+	dir := t.TempDir()
+	client := func(d testDaemon) operatorClient {
+		token, err := d.reach().adminToken()
+		require.NoError(t, err)
+		c, err := newOperatorClient(d.address, token)
+		require.NoError(t, err)
+		return c
+	}
+	var known [writers]uint64
+	for round := range 3 {
+		d := launch(t, dir)
+		var done atomic.Int64
+		var once sync.Once
+		var putting sync.WaitGroup
+		for i := range writers {
+			c := client(d)
+			putting.Go(func() {
+				for {
+					version, err := c.PutResource(t.Context(), "counter", strconv.Itoa(i), []byte(strconv.FormatUint(known[i]+1, 10)), known[i])
+					if err != nil {
+						return // the daemon is gone
+					}
+					known[i] = version
+					if done.Add(1) == 40 {
+						once.Do(func() { assert.NoError(t, d.cmd.Process.Kill()) })
+					}
+				}
+			})
+		}
+		putting.Wait()
+		require.NoError(t, d.end(os.Kill))
+		require.GreaterOrEqual(t, done.Load(), int64(40))
+
+		d = launch(t, dir)
+		for i := range writers {
+			r, found, err := client(d).GetResource(t.Context(), "counter", strconv.Itoa(i))
+			require.NoError(t, err)
+			require.True(t, found || known[i] == 0)
+			// The put that was under way may have been done, and no other.
+			require.Contains(t, []uint64{known[i], known[i] + 1}, r.Version, "round %d, writer %d", round, i)
+			require.Equal(t, strconv.FormatUint(r.Version, 10), string(r.Value))
+			known[i] = r.Version
+		}
+		require.NoError(t, d.end(os.Kill))
+	}
+}
+
+// A daemon whose storage was taken away under it says so, and takes nothing more in.
+func TestReadinessTellsOfAReplacedStorage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := launch(t, dir)
+	state, err := askReady(t.Context(), d.address)
+	require.NoError(t, err)
+	require.True(t, state.Ready)
+	require.NoError(t, os.Remove(filepath.Join(dir, defaultStateDir, "storage", "storage.sqlite")))
+	token, err := d.reach().adminToken()
+	require.NoError(t, err)
+	c, err := newOperatorClient(d.address, token)
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Pause(t.Context(), types.PipelineOf("quakes")), ports.ErrStoreReplaced)
+	state, err = askReady(t.Context(), d.address)
+	require.NoError(t, err)
+	assert.False(t, state.Ready)
+	assert.Equal(t, []failing{{"stores", ports.CodeStoreReplaced, ""}}, state.Failing)
+}
+
 // SIGTERM under load: long polls are woken, and no message whose send was a success is lost.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
-// Command stowage runs the daemon that owns local queues, and works with queues and key-value stores
-// from a shell.
+// Command stowage runs the daemon that owns local queues and a storage, and works with queues,
+// key-value stores and the storage from a shell.
 //
 // Package main is where everything meets: components.go is the only file that names adapters, every
 // other file speaks ports. The command promises stable exit codes (exit.go), JSON output with the

@@ -51,6 +51,8 @@ var exitReasons = map[ports.Reason]int{
 	ports.ReasonReadOnly:     exitDenied,
 	ports.ReasonBusy:         exitUnavailable,
 	ports.ReasonUnavailable:  exitUnavailable,
+	ports.ReasonNoPayload:    exitPrecondition,
+	ports.ReasonPaused:       exitPrecondition,
 }
 
 // exitError is an error with an exit code of its own.

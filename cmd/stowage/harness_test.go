@@ -19,6 +19,7 @@ import (
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/testkit/kvtest"
 	"github.com/stowage-go/stowage/testkit/queuetest"
+	"github.com/stowage-go/stowage/testkit/storagetest"
 )
 
 // compose composes the text of a configuration whose directory is dir, with the modules of this
@@ -68,6 +69,56 @@ func kvLocal(mode localkv.Mode) kvtest.Harness {
 	return kvHarness(text, kvtest.Harness{
 		Durable:        true,
 		MultiHandle:    mode == localkv.MultiProcess,
+		CanBackup:      true,
+		CanCheckHealth: true,
+	})
+}
+
+// storageHarness opens the storage of a configuration whose keys beside the module are given.
+func storageHarness(module, keys string, claims storagetest.Harness) storagetest.Harness {
+	claims.Open = func(t testing.TB, depth int64) storagetest.Store {
+		dir, text := t.TempDir(), storageText(module, keys, depth)
+		second := func(t testing.TB) (ports.Storage, error) {
+			return compose(t, dir, text, ports.SystemClock()).Storage(t.Context())
+		}
+		reopen := func(t testing.TB) ports.Storage {
+			storage, err := second(t)
+			require.NoError(t, err)
+			return storage
+		}
+		store := storagetest.Store{Storage: reopen(t), Reopen: reopen}
+		if claims.Durable {
+			store.Second = second
+		}
+		return store
+	}
+	return claims
+}
+
+func storageText(module, keys string, depth int64) string {
+	text := fmt.Sprintf("[storage]\nmodule = %q\n[storage.config]\n%s\n", module, keys)
+	if depth != 0 {
+		text += fmt.Sprintf("journal_depth = %d\n", depth)
+	}
+	return text
+}
+
+func storageMemory() storagetest.Harness {
+	return storageHarness("memory", "", storagetest.Harness{CanArchive: true})
+}
+
+func storageFile() storagetest.Harness {
+	return storageHarness("sqlite", `path = "storage.sqlite"`, storagetest.Harness{
+		Durable:        true,
+		CanArchive:     true,
+		CanBackup:      true,
+		CanCheckHealth: true,
+	})
+}
+
+func storageInMemory() storagetest.Harness {
+	return storageHarness("sqlite", `path = ":memory:"`, storagetest.Harness{
+		CanArchive:     true,
 		CanBackup:      true,
 		CanCheckHealth: true,
 	})

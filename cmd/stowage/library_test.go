@@ -13,11 +13,13 @@ import (
 
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/adapters/queuehttp"
+	"github.com/stowage-go/stowage/adapters/sqlite"
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
 )
 
-// README.md shows the two functions below as they stand here.
+// README.md shows the functions below as they stand here.
 
 func takeLead(ctx context.Context, dir string) (mine bool, err error) {
 	store, err := localkv.Open(ctx, localkv.Options{Dir: dir})
@@ -61,13 +63,21 @@ func work(ctx context.Context, binding []byte, handle func(types.Payload) error)
 	}
 }
 
+func step(ctx context.Context, store ports.Storage, done types.Delivery, failed types.DeadLetter) error {
+	return store.Apply(ctx, "quakes", types.Progress{
+		Checkpoint:  &types.Checkpoint{Cursor: done.Cursor},
+		Deliveries:  []types.Delivery{done},
+		DeadLetters: []types.DeadLetter{failed},
+	})
+}
+
 func TestReadmeShowsTheseFunctions(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.FromSlash("../../README.md"))
 	require.NoError(t, err)
 	source, err := os.ReadFile("library_test.go")
 	require.NoError(t, err)
-	for _, name := range []string{"takeLead", "work"} {
+	for _, name := range []string{"takeLead", "work", "step"} {
 		_, code, ok := strings.Cut(string(source), "\nfunc "+name+"(")
 		require.True(t, ok, name)
 		code, _, ok = strings.Cut(code, "\n}\n")
@@ -85,6 +95,22 @@ func TestOneTakesTheLead(t *testing.T) {
 	mine, err = takeLead(t.Context(), dir)
 	require.NoError(t, err)
 	assert.False(t, mine)
+}
+
+func TestAStepIsStored(t *testing.T) {
+	t.Parallel()
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "state.sqlite")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	require.NoError(t, step(t.Context(), store, fixture.Delivery(7), fixture.DeadLetter(6)))
+	checkpoint, found, err := store.LoadCheckpoint(t.Context(), "quakes")
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, fixture.Delivery(7).Cursor, checkpoint.Cursor)
+	letter, found, err := store.GetDeadLetter(t.Context(), "quakes", fixture.MatchID(6))
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, fixture.DeadLetter(6), letter.Letter)
 }
 
 func TestWorkHandlesWhatWasSent(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ func TestScripts(t *testing.T) {
 			"exits":    exitsCommand,
 			"lastword": lastWordCommand,
 			"payloads": payloadsCommand,
+			"poke":     pokeCommand,
 			"readline": readLineCommand,
 			"receipts": receiptsCommand,
 			"same":     sameCommand,
@@ -244,4 +246,19 @@ func cutCommand(ts *testscript.TestScript, neg bool, args []string) {
 	size, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
+}
+
+// pokeCommand is "poke FILE OFFSET N": it puts a number there, in four bytes, the highest first.
+func pokeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: poke FILE OFFSET N")
+	}
+	offset, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	n, err := strconv.ParseUint(args[2], 10, 32)
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
+	ts.Check(err)
+	_, err = f.WriteAt(binary.BigEndian.AppendUint32(nil, uint32(n)), offset)
+	ts.Check(errors.Join(err, f.Close()))
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/adapters/localqueue"
+	"github.com/stowage-go/stowage/adapters/sqlite"
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
 )
@@ -62,7 +64,11 @@ var (
 func TestEachFormatIsReadAndWrittenInOnePlace(t *testing.T) {
 	t.Parallel()
 	places := map[string]string{"meta": "adapters/sqlitefile/", "kv": "adapters/localkv/", "messages": "adapters/localqueue/"}
-	names := regexp.MustCompile(`\b(?:FROM|INTO|UPDATE|TABLE(?: IF NOT EXISTS)?|ON)\s+(meta|kv|messages)\b\s*(?:$|[(;,]|WHERE|SET|INDEXED|ORDER|VALUES)`)
+	for _, table := range []string{"resources", "checkpoints", "dead_letters", "delivery_journal", "pauses", "gate_hits", "gate_meta"} {
+		places[table] = "adapters/sqlite/"
+	}
+	tables := strings.Join(slices.Sorted(maps.Keys(places)), "|")
+	names := regexp.MustCompile(`\b(?:FROM|INTO|UPDATE|TABLE(?: IF NOT EXISTS)?|ON)\s+(` + tables + `)\b\s*(?:$|[(;,]|WHERE|SET|INDEXED|ORDER|VALUES)`)
 	found := map[string]int{}
 	for path, file := range sources(t, false, production...) {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -123,16 +129,9 @@ func TestAdaptersExportNeitherErrorsNorConfigurations(t *testing.T) {
 func TestMemoryFollowsTheOrderOfThePort(t *testing.T) {
 	t.Parallel()
 	ports, memory := sources(t, false, "ports"), sources(t, false, "adapters/memory")
-	for name, file := range map[string]string{"Kv": "kv.go", "Queue": "queue.go"} {
-		var want, got []string
-		ast.Inspect(ports["ports/"+file], func(n ast.Node) bool {
-			if typ, ok := n.(*ast.TypeSpec); ok && typ.Name.Name == name {
-				for _, method := range typ.Type.(*ast.InterfaceType).Methods.List {
-					want = append(want, method.Names[0].Name)
-				}
-			}
-			return true
-		})
+	for name, file := range map[string]string{"Kv": "kv.go", "Queue": "queue.go", "Storage": "storage.go"} {
+		var got []string
+		want := methodsOf(ports["ports/"+file], name)
 		for _, declaration := range memory["adapters/memory/"+file].Decls {
 			if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() {
 				got = append(got, f.Name.Name)
@@ -142,6 +141,25 @@ func TestMemoryFollowsTheOrderOfThePort(t *testing.T) {
 		require.GreaterOrEqual(t, len(got), len(want), name)
 		assert.Equal(t, want, got[:len(want)], "%s: what is beyond the port comes after it", name)
 	}
+}
+
+// methodsOf are the methods of an interface of the file, those of embedded ones in their place.
+func methodsOf(file *ast.File, name string) (methods []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		typ, ok := n.(*ast.TypeSpec)
+		if !ok || typ.Name.Name != name {
+			return true
+		}
+		for _, field := range typ.Type.(*ast.InterfaceType).Methods.List {
+			if embedded, ok := field.Type.(*ast.Ident); ok && len(field.Names) == 0 {
+				methods = append(methods, methodsOf(file, embedded.Name)...)
+				continue
+			}
+			methods = append(methods, field.Names[0].Name)
+		}
+		return false
+	})
+	return methods
 }
 
 // Tests wait for conditions and move clocks; none sleeps (R281).
@@ -195,6 +213,10 @@ func TestStandardToolsReadClosedStores(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, queue.Send(t.Context(), types.Text("message"), types.SendOptions{}))
 	require.NoError(t, queue.Close())
+	storage, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "storage.sqlite"), Log: fixture.Logger(t)})
+	require.NoError(t, err)
+	require.NoError(t, storage.Pause(t.Context(), types.PipelineOf("quakes")))
+	require.NoError(t, storage.Close())
 
 	for path, want := range map[string]map[string]string{
 		"kv/localkv.sqlite": {
@@ -202,6 +224,9 @@ func TestStandardToolsReadClosedStores(t *testing.T) {
 		},
 		"queue/localqueue.sqlite": {
 			"SELECT value FROM meta WHERE key = 'format'": "localqueue.v1", "SELECT payload_data FROM messages": "message", "PRAGMA integrity_check": "ok",
+		},
+		"storage.sqlite": {
+			"PRAGMA user_version": "5", "SELECT id FROM pauses WHERE target = 'pipeline'": "quakes", "PRAGMA integrity_check": "ok",
 		},
 	} {
 		got := map[string]string{}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootLong = `Stowage keeps the durable state of services: work queues that a daemon owns and serves over HTTP, and
-key-value stores in a directory.
+const rootLong = `Stowage keeps the durable state of services: work queues that a daemon owns and serves over HTTP, a
+storage for what pipelines and their operators must not lose, and key-value stores in a directory.
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 precondition not met, 5 not
 allowed, 6 unavailable or in use, 7 outcome unknown, 8 partly done.
@@ -42,6 +42,13 @@ func newRoot(a *app) *cobra.Command {
 		healthCommand(a),
 		queueCommand(a),
 		kvCommand(a),
+		checkpointCommand(a),
+		deadLetterCommand(a),
+		pauseCommand(a),
+		resumeCommand(a),
+		pausesCommand(a),
+		resourceCommand(a),
+		storageCommand(a),
 		backupCommand(a),
 		verifyCommand(a),
 		modulesCommand(a),

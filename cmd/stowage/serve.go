@@ -37,18 +37,19 @@ func serveCommand(a *app) *cobra.Command {
 	level := &choice{"info", []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon that owns the queues of a state directory",
-		Long: `Run the daemon that owns the queues of a state directory and serves them over HTTP. Without a
-configuration it keeps everything in ./stowage-data and listens on 127.0.0.1:7420. Every queue
-directory that is there at the start is one of its queues.
+		Short: "Run the daemon that owns the queues and the storage of a state directory",
+		Long: `Run the daemon that owns the queues and the storage of a state directory and serves them over HTTP.
+Without a configuration it keeps everything in ./stowage-data and listens on 127.0.0.1:7420. Every
+queue directory that is there at the start is one of its queues. A storage that cannot be opened stops
+the start.
 
 The address and the next command to try go to standard output, the log to standard error: text on a
 terminal, JSON lines otherwise. Port 0 lets the system choose one. There is no TLS: beyond the
 loopback interface, put a proxy in front.
 
 SIGTERM and SIGINT stop it cleanly: long polls are woken, running operations finish, and the exit code
-is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message that was
-accepted.`,
+is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message or a
+record that was accepted.`,
 		Example: `  stowage serve
   stowage serve --state-dir /var/lib/stowage --listen 127.0.0.1:8080
   stowage serve --config stowage.toml`,
@@ -149,7 +150,7 @@ func shellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// daemon serves the queues of one owner.
+// daemon serves the queues of one owner and one storage.
 type daemon struct {
 	log      *slog.Logger
 	stores   *catalog.Composition
@@ -158,10 +159,10 @@ type daemon struct {
 	stopping atomic.Bool
 }
 
-// startDaemon takes the address first and the state directory second, so that a daemon which cannot
-// have both leaves nothing behind.
+// startDaemon takes the address first and what is on the disk second, so that a daemon whose address is
+// taken leaves nothing behind.
 func startDaemon(ctx context.Context, cfg *config.Config, endpoint string, log *slog.Logger) (*daemon, error) {
-	stores, err := newCatalog().Compose(cfg, catalog.Options{Log: log, OwnerModule: ownerModule})
+	stores, err := newComposition(cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +177,14 @@ func startDaemon(ctx context.Context, cfg *config.Config, endpoint string, log *
 }
 
 func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string) error {
+	startedAt := time.Now()
 	var err error
 	if d.listener, err = listen(ctx, cfg.HTTP.Listen); err != nil {
+		return err
+	}
+	// What is opened first is closed last: what a replay has given to a queue can still be settled.
+	storage, err := d.stores.Storage(ctx)
+	if err != nil {
 		return err
 	}
 	owner, err := d.stores.Owner(ctx)
@@ -185,12 +192,16 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string)
 		return err
 	}
 	handler, err := newHandler(handlerParts{
-		owner:    owner,
-		stateDir: cfg.StateDir,
-		endpoint: firstOf(endpoint, d.address()),
-		checks:   map[string]func(context.Context) error{"daemon": d.running, "stores": d.healthy},
-		version:  version(),
-		log:      d.log,
+		owner:     owner,
+		storage:   storage,
+		module:    d.stores.StorageModule(),
+		sinks:     d.stores,
+		stateDir:  cfg.StateDir,
+		endpoint:  firstOf(endpoint, d.address()),
+		checks:    map[string]func(context.Context) error{"daemon": d.running, "stores": d.healthy},
+		version:   version(),
+		startedAt: startedAt,
+		log:       d.log,
 	})
 	if err != nil {
 		return err
@@ -238,11 +249,17 @@ func (d *daemon) describe(cfg *config.Config, queues []types.QueueInfo) {
 	d.log.Info("the daemon starts", "config", file, "state_dir", cfg.StateDir, "listen", d.listener.Addr().String())
 	d.log.Info("owner of the queues", "name", "owner", "module", ownerModule, "path", queuesDir(cfg.StateDir))
 	for _, s := range configuredStores(cfg) {
-		attrs := []any{"name", s.Name, "module", s.Module}
+		attrs := []any{"name", firstOf(s.Name, s.Kind), "module", s.Module}
 		if len(s.Paths) > 0 {
 			attrs = append(attrs, "path", strings.Join(s.Paths, string(filepath.ListSeparator)))
 		}
 		switch {
+		case s.Kind == string(catalog.KindStorage) && len(s.Paths) == 0:
+			d.log.Warn("storage, which keeps nothing when the daemon ends", attrs...)
+		case s.Kind == string(catalog.KindStorage):
+			d.log.Info("storage", attrs...)
+		case s.Kind == string(catalog.KindSink):
+			d.log.Info("sink of a pipeline", attrs...)
 		case s.Kind == string(catalog.KindKv):
 			d.log.Info("key-value store, which applications open themselves", attrs...)
 		case s.Module != ownerModule:

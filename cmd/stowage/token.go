@@ -94,6 +94,9 @@ func (r *reach) adminToken() (string, error) {
 
 func adminTokenFile(stateDir string) string { return filepath.Join(stateDir, "admin-token") }
 
+// readTokenFile has the token of those who may look and change nothing.
+func readTokenFile(stateDir string) string { return filepath.Join(stateDir, "read-token") }
+
 func (r *reach) token(flag, env, path string, missing func() error) (string, error) {
 	if flag != "" {
 		return readToken(flag)

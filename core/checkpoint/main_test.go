@@ -30,8 +30,6 @@ var (
 
 func at(n int) types.Cursor { return types.Cursor{Primary: uint64(n)} }
 
-func ptr[T any](v T) *T { return &v }
-
 // call is one that reached the storage.
 type call struct {
 	at     time.Time

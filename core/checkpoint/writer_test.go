@@ -27,7 +27,7 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	for name, opts := range map[string]checkpoint.Options{
 		"no pipeline":              {},
 		"a bad pipeline":           {Pipeline: "a/b"},
-		"a module of no UTF-8":     {Pipeline: pipeline, Module: ptr("\xff")},
+		"a module of no UTF-8":     {Pipeline: pipeline, Module: new("\xff")},
 		"a negative interval":      {Pipeline: pipeline, Interval: -1},
 		"a negative pause":         {Pipeline: pipeline, RetryMin: -1},
 		"pauses that shrink":       {Pipeline: pipeline, RetryMin: time.Second, RetryMax: time.Millisecond},
@@ -55,7 +55,7 @@ func TestStartLoadsWhatIsStored(t *testing.T) {
 	require.NoError(t, d.Stop(t.Context()))
 	require.Empty(t, d.tried())
 
-	d = newDesk(t, checkpoint.Options{Module: ptr("ndjson")})
+	d = newDesk(t, checkpoint.Options{Module: new("ndjson")})
 	stored := types.Checkpoint{Cursor: at(10), UpdatedAt: fixture.Epoch().Add(-time.Hour)}
 	require.NoError(t, d.model.SaveCheckpoint(t.Context(), pipeline, stored))
 	got, found, err := d.Start(t.Context(), d.model)
@@ -79,11 +79,11 @@ func TestStartRefusesTheCheckpointOfAnotherModule(t *testing.T) {
 		fine        bool
 	}{
 		{nil, nil, true},
-		{nil, ptr("ndjson"), true},
-		{ptr("ndjson"), ptr("ndjson"), true},
-		{ptr("ndjson"), ptr("webhook"), false},
-		{ptr("ndjson"), nil, false},
-		{ptr(""), ptr("webhook"), false},
+		{nil, new("ndjson"), true},
+		{new("ndjson"), new("ndjson"), true},
+		{new("ndjson"), new("webhook"), false},
+		{new("ndjson"), nil, false},
+		{new(""), new("webhook"), false},
 	} {
 		d := newDesk(t, checkpoint.Options{Module: c.own})
 		require.NoError(t, d.model.SaveCheckpoint(t.Context(), pipeline, types.Checkpoint{Cursor: at(1), Module: c.stored}))
@@ -138,11 +138,11 @@ func (l loader) LoadCheckpoint(ctx context.Context, _ types.PipelineID) (types.C
 
 func TestSavesAreCoalesced(t *testing.T) {
 	t.Parallel()
-	d := started(t, checkpoint.Options{Module: ptr("ndjson")})
+	d := started(t, checkpoint.Options{Module: new("ndjson")})
 	d.Advance(at(1))
 	d.settle()
 	require.Equal(t, []types.Cursor{at(1)}, d.tried(), "after a silence at once")
-	require.Equal(t, types.Checkpoint{Cursor: at(1), Module: ptr("ndjson"), UpdatedAt: d.clock.Now()}, d.stored(t))
+	require.Equal(t, types.Checkpoint{Cursor: at(1), Module: new("ndjson"), UpdatedAt: d.clock.Now()}, d.stored(t))
 	for n := 2; n <= 100; n++ {
 		d.Advance(at(n))
 	}

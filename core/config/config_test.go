@@ -282,24 +282,33 @@ func TestLoad(t *testing.T) {
 
 func TestExampleParsesToTheDefaults(t *testing.T) {
 	t.Parallel()
-	text := config.Example("some-kv", "some-queue")
+	text := config.Example(config.ExampleModules{Storage: "some-storage", Kv: "some-kv", Queue: "some-queue", Sink: "some-sink"})
 	c, err := config.Parse("/etc/stowage.toml", []byte(text))
 	require.NoError(t, err)
 	assert.Equal(t, "/etc/stowage-data", c.StateDir)
 	assert.Equal(t, config.DefaultListen, c.HTTP.Listen)
+	require.NotNil(t, c.Storage)
+	assert.Equal(t, "some-storage", c.Storage.Module)
 	assert.Equal(t, "some-kv", c.Kv["default"].Module)
 	assert.Empty(t, c.Queue)
+	assert.Empty(t, c.Pipelines)
 
 	var uncommented []string
 	for line := range strings.Lines(text) {
-		if rest := strings.TrimPrefix(line, "# "); strings.HasPrefix(rest, "[queue") || strings.HasPrefix(rest, "module =") {
-			line = rest
+		rest := strings.TrimPrefix(line, "# ")
+		for _, start := range []string{"[", "id =", "module ="} {
+			if strings.HasPrefix(rest, start) {
+				line = rest
+			}
 		}
 		uncommented = append(uncommented, line)
 	}
 	c, err = config.Parse("/etc/stowage.toml", []byte(strings.Join(uncommented, "")))
 	require.NoError(t, err)
 	assert.Equal(t, "some-queue", c.Queue["orders"].Module)
+	require.Len(t, c.Pipelines, 1)
+	require.Len(t, c.Pipelines[0].Sinks, 1)
+	assert.Equal(t, "some-sink", c.Pipelines[0].Sinks[0].Module)
 }
 
 func TestLinesOfALongFile(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // fault with a line of the file.
 func FuzzParse(f *testing.F) {
 	f.Add(full)
-	f.Add(config.Example("a", "b"))
+	f.Add(config.Example(config.ExampleModules{Storage: "a", Kv: "b", Queue: "c", Sink: "d"}))
 	f.Add("[[kv.a.config.list]]\na=1\n[[kv.a.config.list.in]]\nx=[[1],[{b=2}]]\n")
 	f.Add("kv = { a = { module = 'm', config.names = ['x'] } }\n")
 	f.Add("a.b.c = 1\r\n[a.'d e']\r\n")

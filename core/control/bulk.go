@@ -46,7 +46,7 @@ func (h *Handle) replayNext(ctx context.Context, op string, route *route, select
 	id := stored.Letter.MatchID
 	if stored.Err != nil {
 		failed(result, id, undecodable(op, route.pipeline, stored))
-		return nil
+		return nil //nolint:nilerr // it is counted, and the next one goes on
 	}
 	if refusal := route.refused(stored.Letter); refusal != nil {
 		failed(result, id, refusal)

@@ -452,6 +452,6 @@ func TestActionsFromManyCallers(t *testing.T) {
 	replayed += last.Done
 	require.Empty(t, w.kept(t))
 	require.EqualValues(t, 60, replayed+discarded)
-	require.EqualValues(t, replayed, len(w.alerts.ids()))
+	require.Len(t, w.alerts.ids(), int(replayed))
 	require.Len(t, w.journal(t), int(replayed))
 }

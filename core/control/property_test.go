@@ -64,20 +64,20 @@ func (m *meddler) meddle() {
 			arriving := anyLetter(m.rt, m.next)
 			m.next++
 			m.arrived[arriving.MatchID] = true
-			mustDo(m.Storage.RecordDeadLetter(ctx, fixture.Pipeline, arriving))
+			mustDo(m.RecordDeadLetter(ctx, fixture.Pipeline, arriving))
 		case what == 1:
 			letter.Attempts += 10
 			m.written[letter.MatchID] += 10
-			mustDo(m.Storage.RecordDeadLetter(ctx, fixture.Pipeline, letter))
+			mustDo(m.RecordDeadLetter(ctx, fixture.Pipeline, letter))
 		default:
-			must(m.Storage.DeleteDeadLetter(ctx, fixture.Pipeline, letter.MatchID))
+			must(m.DeleteDeadLetter(ctx, fixture.Pipeline, letter.MatchID))
 			m.gone[letter.MatchID] = true
 			delete(m.again, letter.MatchID)
 			if what == 3 {
 				letter.Attempts = 3
 				m.written[letter.MatchID] = 0
 				m.again[letter.MatchID] = true
-				mustDo(m.Storage.RecordDeadLetter(ctx, fixture.Pipeline, letter))
+				mustDo(m.RecordDeadLetter(ctx, fixture.Pipeline, letter))
 			}
 		}
 	}

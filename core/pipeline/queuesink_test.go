@@ -3,7 +3,6 @@ package pipeline_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -135,7 +134,7 @@ func TestQueueSinkPassesErrorsOn(t *testing.T) {
 	require.ErrorIs(t, err, full)
 	require.True(t, ports.IsTransient(err))
 	err = sink.Deliver(fixture.Cancelled(t), event)
-	require.True(t, errors.Is(err, context.Canceled), "got %v", err)
+	require.ErrorIs(t, err, context.Canceled, "got %v", err)
 	require.NoError(t, sink.Deliver(t.Context(), event))
 }
 

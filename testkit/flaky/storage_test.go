@@ -314,7 +314,7 @@ func TestAHaltWinsOverOtherFaults(t *testing.T) {
 		require.Zero(t, checkpointOf(t, inner))
 		require.Equal(t, 2, f.Hits(flaky.StorageSaveCheckpoint))
 	}
-	storage, _, _, _ := newStorage(flaky.Fault{Halt: true, AfterEffect: true})
+	storage, _, _, _ := newStorage(flaky.Fault{Halt: true, AfterEffect: true}) //nolint:dogsled // the wrapper alone
 	require.ErrorIs(t, storage.SaveCheckpoint(t.Context(), "bad id", fixture.Checkpoint(1)), flaky.ErrHalted, "over a call's own error too")
 }
 

@@ -11,14 +11,14 @@ import (
 // everything is a progress with all of its fields, which can be told from another number's.
 func everything(n uint64) types.Progress {
 	return types.Progress{
-		Checkpoint:  ptr(aCheckpoint(n, 1)),
+		Checkpoint:  new(aCheckpoint(n, 1)),
 		Deliveries:  []types.Delivery{delivery(n, 0, "d1"), delivery(n, 1, "d2")},
 		Settled:     []types.MatchID{"settled", "never.there"},
 		DeadLetters: []types.DeadLetter{withMatch(letter("l1"), ` { "n" : 1 } `), withEmission(letter("l2"), `[ ]`)},
-		HitsFrom:    ptr(n),
+		HitsFrom:    new(n),
 		Hits:        []types.GateHit{hit(n, 0, 0, int64(n)), hit(n, 0, 1, int64(n))},
-		HitsBefore:  ptr(n - 1),
-		Metas:       []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{LastEmitTS: ptr(int64(n))}}, {Monitor: "n", Meta: types.GateMeta{Aux: []byte{}}}},
+		HitsBefore:  new(n - 1),
+		Metas:       []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{LastEmitTS: new(int64(n))}}, {Monitor: "n", Meta: types.GateMeta{Aux: []byte{}}}},
 	}
 }
 
@@ -44,11 +44,11 @@ var applyCases = []testCase{
 			"settled":      {types.Progress{Settled: []types.MatchID{"c", "missing"}}, func(g *fix) { g.deleteLetters("p", 1, "c", "missing") }},
 			"dead letters": {types.Progress{DeadLetters: all.DeadLetters}, func(g *fix) { g.record("p", all.DeadLetters...) }},
 			"old letter":   {types.Progress{DeadLetters: []types.DeadLetter{letter("b")}}, func(g *fix) { g.record("p", letter("b")) }},
-			"hits from":    {types.Progress{HitsFrom: ptr(uint64(100))}, func(g *fix) { g.deleteFrom("p", 100) }},
+			"hits from":    {types.Progress{HitsFrom: new(uint64(100))}, func(g *fix) { g.deleteFrom(100) }},
 			"hits":         {types.Progress{Hits: all.Hits}, func(g *fix) { g.hit("p", all.Hits...) }},
-			"hits before":  {types.Progress{HitsBefore: ptr(uint64(100))}, func(g *fix) { g.deleteBefore("p", 100) }},
-			"from 0":       {types.Progress{HitsFrom: ptr(uint64(0))}, func(g *fix) { g.deleteFrom("p", 0) }},
-			"before 0":     {types.Progress{HitsBefore: ptr(uint64(0))}, func(g *fix) { g.deleteBefore("p", 0) }},
+			"hits before":  {types.Progress{HitsBefore: new(uint64(100))}, func(g *fix) { g.deleteBefore(100) }},
+			"from 0":       {types.Progress{HitsFrom: new(uint64(0))}, func(g *fix) { g.deleteFrom(0) }},
+			"before 0":     {types.Progress{HitsBefore: new(uint64(0))}, func(g *fix) { g.deleteBefore(0) }},
 			"metas": {types.Progress{Metas: all.Metas}, func(g *fix) {
 				for _, m := range all.Metas {
 					g.setMeta("p", m.Monitor, m.Meta)
@@ -78,10 +78,10 @@ var applyCases = []testCase{
 		f.wantCheckpoint("p", aCheckpoint(10, 1))
 		f.wantDelivered("p", delivery(10, 0, "d1"), delivery(10, 1, "d2"))
 		f.wantLetters("p", "first", "l2", "l1")
-		f.wantLetter("p", withMatch(letter("l1"), `{"n":1}`))
-		f.wantLetter("p", withEmission(letter("l2"), `[]`))
+		f.wantLetter(withMatch(letter("l1"), `{"n":1}`))
+		f.wantLetter(withEmission(letter("l2"), `[]`))
 		f.wantHits("p", "m", math.MinInt64, hit(9, 0, 0, 1), hit(10, 0, 0, 10), hit(10, 0, 1, 10))
-		f.wantMeta("p", "m", types.GateMeta{LastEmitTS: ptr(int64(10))})
+		f.wantMeta("p", "m", types.GateMeta{LastEmitTS: new(int64(10))})
 		f.wantMeta("p", "n", types.GateMeta{Aux: []byte{}})
 
 		f.wantNoCheckpoint("q")
@@ -94,18 +94,18 @@ var applyCases = []testCase{
 		f.record("p", letter("a"), withMatch(letter("b"), "1"), letter("c"))
 		f.apply("p", types.Progress{Settled: []types.MatchID{"b"}, DeadLetters: []types.DeadLetter{letter("b")}})
 		f.wantLetters("p", "a", "c", "b")
-		f.wantLetter("p", letter("b"))
+		f.wantLetter(letter("b"))
 	}},
 	{name: "hits from a primary are removed before new ones are appended", run: func(f *fix) {
 		f.hit("p", hit(5, 0, 0, 1), hit(6, 0, 0, 1))
-		f.apply("p", types.Progress{HitsFrom: ptr(uint64(5)), Hits: []types.GateHit{hit(5, 0, 0, 2), hit(7, 0, 0, 2)}})
+		f.apply("p", types.Progress{HitsFrom: new(uint64(5)), Hits: []types.GateHit{hit(5, 0, 0, 2), hit(7, 0, 0, 2)}})
 		f.wantHits("p", "m", 0, hit(5, 0, 0, 2), hit(7, 0, 0, 2))
 	}},
 	{name: "hits before a primary are removed after new ones were appended", run: func(f *fix) {
 		f.hit("p", hit(3, 0, 0, 1), hit(6, 0, 0, 1))
-		f.apply("p", types.Progress{Hits: []types.GateHit{hit(4, 0, 0, 2), hit(5, 0, 0, 2)}, HitsBefore: ptr(uint64(5))})
+		f.apply("p", types.Progress{Hits: []types.GateHit{hit(4, 0, 0, 2), hit(5, 0, 0, 2)}, HitsBefore: new(uint64(5))})
 		f.wantHits("p", "m", 0, hit(5, 0, 0, 2), hit(6, 0, 0, 1))
-		f.apply("p", types.Progress{HitsFrom: ptr(uint64(6)), Hits: []types.GateHit{hit(9, 0, 0, 3)}, HitsBefore: ptr(uint64(10))})
+		f.apply("p", types.Progress{HitsFrom: new(uint64(6)), Hits: []types.GateHit{hit(9, 0, 0, 3)}, HitsBefore: new(uint64(10))})
 		f.wantHits("p", "m", 0)
 	}},
 	{name: "of what comes twice in a list the last counts, in the place of the first", run: func(f *fix) {
@@ -116,7 +116,7 @@ var applyCases = []testCase{
 		})
 		f.wantDelivered("p", delivery(7, 0, "d"))
 		f.wantLetters("p", "a", "b")
-		f.wantLetter("p", withMatch(letter("a"), "2"))
+		f.wantLetter(withMatch(letter("a"), "2"))
 		f.wantMeta("p", "m", types.GateMeta{Aux: []byte("2")})
 	}},
 	{name: "applying again changes nothing", depth: 10, run: func(f *fix) {
@@ -141,13 +141,13 @@ var applyCases = []testCase{
 			"last letter":           func(p *types.Progress) { p.DeadLetters[1].Sink = "" },
 			"event of a letter":     func(p *types.Progress) { p.DeadLetters[0].Payload.Match.Event = []byte(`{"a":1,"a":2}`) },
 			"payload of a letter":   func(p *types.Progress) { p.DeadLetters[1].Payload = &types.SinkEvent{} },
-			"hits from":             func(p *types.Progress) { p.HitsFrom = ptr(uint64(1 << 63)) },
+			"hits from":             func(p *types.Progress) { p.HitsFrom = new(uint64(1 << 63)) },
 			"last hit":              func(p *types.Progress) { p.Hits[1].Event = nil },
-			"hits before":           func(p *types.Progress) { p.HitsBefore = ptr(uint64(math.MaxUint64)) },
+			"hits before":           func(p *types.Progress) { p.HitsBefore = new(uint64(math.MaxUint64)) },
 			"monitor of last meta":  func(p *types.Progress) { p.Metas[1].Monitor = "" },
 			"aux of the last meta":  func(p *types.Progress) { p.Metas[1].Meta.Aux = make([]byte, 64<<10+1) },
 			"cursor of a last hit":  func(p *types.Progress) { p.Hits[1].Cursor.Secondary = 1 << 63 },
-			"module of the module":  func(p *types.Progress) { p.Checkpoint.Module = ptr("\xff") },
+			"module of the module":  func(p *types.Progress) { p.Checkpoint.Module = new("\xff") },
 			"attempts of a letter":  func(p *types.Progress) { p.DeadLetters[0].Attempts = 1 << 63 },
 			"secondary of delivery": func(p *types.Progress) { p.Deliveries[0].Cursor.Secondary = 1 << 63 },
 		}

@@ -65,11 +65,11 @@ func sequence(records []types.Record, err error) iter.Seq2[types.Record, error] 
 func sample() []types.Record {
 	return []types.Record{
 		{Resource: &types.Resource{Kind: "k", ID: "a", Version: 7, Value: []byte(` {"a": 1} `)}},
-		{Pipeline: "p", Checkpoint: ptr(aCheckpoint(1, 2))},
-		{Pipeline: "p", DeadLetter: ptr(withMatch(letter("a"), `{"a":1}`))},
-		{Pause: ptr(types.PipelineOf("p"))},
-		{Pipeline: "p", Delivery: ptr(delivery(1, 1, "a"))},
-		{Pipeline: "p", GateHit: ptr(hit(1, 1, 1, 1))},
+		{Pipeline: "p", Checkpoint: new(aCheckpoint(1, 2))},
+		{Pipeline: "p", DeadLetter: new(withMatch(letter("a"), `{"a":1}`))},
+		{Pause: new(types.PipelineOf("p"))},
+		{Pipeline: "p", Delivery: new(delivery(1, 1, "a"))},
+		{Pipeline: "p", GateHit: new(hit(1, 1, 1, 1))},
 		{Pipeline: "p", GateMeta: &types.MonitorMeta{Monitor: "m", Meta: types.GateMeta{Aux: []byte{}}}},
 	}
 }
@@ -144,7 +144,7 @@ var archiveCases = []testCase{
 	}},
 	{name: "an imported store goes on", run: func(f *fix) {
 		f.archiver()
-		f.importAll(append(sample(), types.Record{Pipeline: "p", DeadLetter: ptr(letter("0"))}, types.Record{Pipeline: "q", DeadLetter: ptr(letter("a"))}))
+		f.importAll(append(sample(), types.Record{Pipeline: "p", DeadLetter: new(letter("0"))}, types.Record{Pipeline: "q", DeadLetter: new(letter("a"))}))
 		f.wantResource("k", "a", 7, ` {"a": 1} `)
 		f.put("k", "a", `2`, 7)
 		_, err := f.s.PutResource(f.ctx, "k", "a", []byte("3"), 7)
@@ -178,8 +178,8 @@ var archiveCases = []testCase{
 		f.archiver()
 		h := hit(1, 1, 1, 1)
 		h.Event = []byte(" [ 1 ] ")
-		f.importAll([]types.Record{{Pipeline: "p", DeadLetter: ptr(withMatch(letter("a"), ` { "a" : 1 } `))}, {Pipeline: "p", GateHit: &h}})
-		f.wantLetter("p", withMatch(letter("a"), `{"a":1}`))
+		f.importAll([]types.Record{{Pipeline: "p", DeadLetter: new(withMatch(letter("a"), ` { "a" : 1 } `))}, {Pipeline: "p", GateHit: &h}})
+		f.wantLetter(withMatch(letter("a"), `{"a":1}`))
 		h.Event = []byte("[1]")
 		f.wantHits("p", "m", 0, h)
 	}},
@@ -214,10 +214,10 @@ var archiveCases = []testCase{
 		twice := []types.Record{
 			{Resource: &types.Resource{Kind: "k", ID: "a", Version: 1, Value: []byte("1")}},
 			{Pipeline: "p", Checkpoint: &types.Checkpoint{}},
-			{Pipeline: "p", DeadLetter: ptr(letter("a"))},
-			{Pause: ptr(types.PipelineOf("p"))},
-			{Pipeline: "p", Delivery: ptr(delivery(9, 9, "a"))},
-			{Pipeline: "p", GateHit: ptr(hit(1, 1, 1, 9))},
+			{Pipeline: "p", DeadLetter: new(letter("a"))},
+			{Pause: new(types.PipelineOf("p"))},
+			{Pipeline: "p", Delivery: new(delivery(9, 9, "a"))},
+			{Pipeline: "p", GateHit: new(hit(1, 1, 1, 9))},
 			{Pipeline: "p", GateMeta: &types.MonitorMeta{Monitor: "m"}},
 		}
 		for i, r := range twice {
@@ -243,7 +243,7 @@ var archiveCases = []testCase{
 		f.archiver()
 		bad := map[string]types.Record{
 			"no category":          {Pipeline: "p"},
-			"two categories":       {Pipeline: "q", Checkpoint: &types.Checkpoint{}, Delivery: ptr(delivery(1, 1, "x"))},
+			"two categories":       {Pipeline: "q", Checkpoint: &types.Checkpoint{}, Delivery: new(delivery(1, 1, "x"))},
 			"version 0":            {Resource: &types.Resource{Kind: "k", ID: "x", Value: []byte("1")}},
 			"version 2^63":         {Resource: &types.Resource{Kind: "k", ID: "x", Version: 1 << 63, Value: []byte("1")}},
 			"value":                {Resource: &types.Resource{Kind: "k", ID: "x", Version: 1, Value: []byte("{")}},
@@ -253,9 +253,9 @@ var archiveCases = []testCase{
 			"letter":               {Pipeline: "q", DeadLetter: &types.DeadLetter{}},
 			"pause":                {Pause: &types.Pause{Target: "sink", ID: "/"}},
 			"delivery":             {Pipeline: "q", Delivery: &types.Delivery{}},
-			"delivery's cursor":    {Pipeline: "q", Delivery: ptr(delivery(0, math.MaxUint64, "x"))},
+			"delivery's cursor":    {Pipeline: "q", Delivery: new(delivery(0, math.MaxUint64, "x"))},
 			"hit":                  {Pipeline: "q", GateHit: &types.GateHit{Monitor: "m"}},
-			"hit's index":          {Pipeline: "q", GateHit: ptr(hit(1, 1, 1<<63, 1))},
+			"hit's index":          {Pipeline: "q", GateHit: new(hit(1, 1, 1<<63, 1))},
 			"meta":                 {Pipeline: "q", GateMeta: &types.MonitorMeta{}},
 			"meta of bad pipeline": {Pipeline: "-", GateMeta: &types.MonitorMeta{Monitor: "m"}},
 		}
@@ -292,10 +292,10 @@ var archiveCases = []testCase{
 			records = append(records, types.Record{Resource: &r})
 		}
 		for i := range 1200 {
-			records = append(records, types.Record{Pipeline: "p", DeadLetter: ptr(fixture.DeadLetter(1200 - i))})
+			records = append(records, types.Record{Pipeline: "p", DeadLetter: new(fixture.DeadLetter(1200 - i))})
 		}
 		for i := range 1200 {
-			records = append(records, types.Record{Pipeline: "p", Delivery: ptr(fixture.Delivery(i))})
+			records = append(records, types.Record{Pipeline: "p", Delivery: new(fixture.Delivery(i))})
 		}
 		f.importAll(records)
 		require.Equal(f, records, f.export())

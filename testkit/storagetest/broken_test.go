@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,19 +29,19 @@ var brokenStores = map[string]struct {
 	mustFail string
 	broken   func(*model.Storage) ports.Storage
 }{
-	"overwrites what a creation finds":  {"resource/creating a record that is there is refused and leaves it alone", func(s *model.Storage) ports.Storage { return overwrites{s} }},
-	"overwrites in a race":              {"race/of racing creations one wins", func(s *model.Storage) ports.Storage { return overwrites{s} }},
-	"creates a batch one by one":        {"resource/a batch with one that is there stores nothing, wherever it stands", func(s *model.Storage) ports.Storage { return batchLoop{s} }},
-	"compacts the value of a resource":  {"resource/a value comes back byte for byte", func(s *model.Storage) ports.Storage { return compacts{s} }},
-	"gives a next page at the end":      {"resource/a next page is there only if records remain", func(s *model.Storage) ports.Storage { return alwaysNext{s} }},
-	"keeps a local time":                {"checkpoint/a time comes back in UTC, to the nanosecond", func(s *model.Storage) ports.Storage { return localTime{s} }},
-	"never lets a checkpoint go back":   {"checkpoint/a save replaces all of an earlier one, also by one that lies before it", func(s *model.Storage) ports.Storage { return forwardOnly{s} }},
-	"moves a letter recorded again":     {"letter/a letter recorded again keeps its place, and its content is replaced", func(s *model.Storage) ports.Storage { return moves{s} }},
-	"creates by an update":              {"letter/an update replaces the content in place, and creates nothing", func(s *model.Storage) ports.Storage { return upserts{s} }},
-	"deletes newer letters too":         {"letter/all letters through a position are deleted, and no newer ones", func(s *model.Storage) ports.Storage { return deletesAll{s} }},
-	"counts a letter named twice twice": {"letter/many letters are deleted, and counted once each", func(s *model.Storage) ports.Storage { return countsIDs{s} }},
-	"includes a window's start only":    {"journal/a window includes both of its ends", func(s *model.Storage) ports.Storage { return halfOpen{s} }},
-	"moves a match back":                {"journal/a known match moves to the newer of its cursors only", func(s *model.Storage) ports.Storage { return newJournal(s, lastWins) }},
+	"overwrites what a creation finds": {"resource/creating a record that is there is refused and leaves it alone", func(s *model.Storage) ports.Storage { return overwrites{s} }},
+	"overwrites in a race":             {"race/of racing creations one wins", func(s *model.Storage) ports.Storage { return overwrites{s} }},
+	"creates a batch one by one":       {"resource/a batch with one that is there stores nothing, wherever it stands", func(s *model.Storage) ports.Storage { return batchLoop{s} }},
+	"compacts the value of a resource": {"resource/a value comes back byte for byte", func(s *model.Storage) ports.Storage { return compacts{s} }},
+	"gives a next page at the end":     {"resource/a next page is there only if records remain", func(s *model.Storage) ports.Storage { return alwaysNext{s} }},
+	"keeps a local time":               {"checkpoint/a time comes back in UTC, to the nanosecond", func(s *model.Storage) ports.Storage { return localTime{s} }},
+	"never lets a checkpoint go back":  {"checkpoint/a save replaces all of an earlier one, also by one that lies before it", func(s *model.Storage) ports.Storage { return forwardOnly{s} }},
+	"moves a letter recorded again":    {"letter/a letter recorded again keeps its place, and its content is replaced", func(s *model.Storage) ports.Storage { return moves{s} }},
+	"creates by an update":             {"letter/an update replaces the content in place, and creates nothing", func(s *model.Storage) ports.Storage { return upserts{s} }},
+	"deletes newer letters too":        {"letter/all letters through a position are deleted, and no newer ones", func(s *model.Storage) ports.Storage { return deletesAll{s} }},
+	"counts a letter named twice":      {"letter/many letters are deleted, and counted once each", func(s *model.Storage) ports.Storage { return countsIDs{s} }},
+	"includes a window's start only":   {"journal/a window includes both of its ends", func(s *model.Storage) ports.Storage { return halfOpen{s} }},
+	"moves a match back":               {"journal/a known match moves to the newer of its cursors only", func(s *model.Storage) ports.Storage { return newJournal(s, lastWins) }},
 	"prunes from a cursor that went back": {"journal/what is behind the depth already is forgotten at once", func(s *model.Storage) ports.Storage {
 		return newJournal(s, prunesFromThisCall)
 	}},
@@ -399,7 +400,7 @@ func (s sortsLetters) Export(ctx context.Context, yield func(types.Record) error
 			return nil
 		}
 		slices.SortStableFunc(letters, func(a, b types.Record) int {
-			return bytes.Compare([]byte(string(a.Pipeline)+" "+string(a.DeadLetter.MatchID)), []byte(string(b.Pipeline)+" "+string(b.DeadLetter.MatchID)))
+			return strings.Compare(string(a.Pipeline)+" "+string(a.DeadLetter.MatchID), string(b.Pipeline)+" "+string(b.DeadLetter.MatchID))
 		})
 		for _, l := range letters {
 			if err := yield(l); err != nil {

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ var checkpointCases = []testCase{
 		}
 	}},
 	{name: "a module that is none, empty, or any text is kept", run: func(f *fix) {
-		for _, module := range []*string{nil, ptr(""), ptr("ndjson"), ptr("a name with \"quotes\", a\nline, <&> and \x00\u2028"), ptr(strings.Repeat("é", 128)), ptr("null"), nil} {
+		for _, module := range []*string{nil, new(""), new("ndjson"), new("a name with \"quotes\", a\nline, <&> and \x00\u2028"), new(strings.Repeat("é", 128)), new("null"), nil} {
 			f.save("p", types.Checkpoint{Module: module})
 			f.wantCheckpoint("p", types.Checkpoint{Module: module})
 		}
@@ -66,8 +67,8 @@ var checkpointCases = []testCase{
 	}},
 	{name: "a save replaces all of an earlier one, also by one that lies before it", run: func(f *fix) {
 		f.save("p", aCheckpoint(100, 5))
-		f.save("p", types.Checkpoint{Cursor: at(3, 0), Module: ptr("webhook")})
-		f.wantCheckpoint("p", types.Checkpoint{Cursor: at(3, 0), Module: ptr("webhook")})
+		f.save("p", types.Checkpoint{Cursor: at(3, 0), Module: new("webhook")})
+		f.wantCheckpoint("p", types.Checkpoint{Cursor: at(3, 0), Module: new("webhook")})
 		f.save("p", types.Checkpoint{})
 		f.wantCheckpoint("p", types.Checkpoint{})
 	}},
@@ -89,8 +90,8 @@ var checkpointCases = []testCase{
 		for i, p := range []types.PipelineID{"A", "Z", "_", "a", "a-", "a.b", "b"} {
 			want = append(want, types.PipelineCheckpoint{Pipeline: p, Checkpoint: aCheckpoint(uint64(i), 0)})
 		}
-		for i := len(want) - 1; i >= 0; i-- {
-			f.save(want[i].Pipeline, want[i].Checkpoint)
+		for _, v := range slices.Backward(want) {
+			f.save(v.Pipeline, v.Checkpoint)
 		}
 		got, err := f.s.ListCheckpoints(f.ctx)
 		require.NoError(f, err)

@@ -14,14 +14,14 @@ func of(monitor types.MonitorID, h types.GateHit) types.GateHit {
 	return h
 }
 
-func (f *fix) deleteBefore(pipeline types.PipelineID, primary uint64) {
+func (f *fix) deleteBefore(primary uint64) {
 	f.Helper()
-	require.NoError(f, f.s.DeleteHitsBefore(f.ctx, pipeline, primary), "deletion of the hits before %d", primary)
+	require.NoError(f, f.s.DeleteHitsBefore(f.ctx, "p", primary), "deletion of the hits before %d", primary)
 }
 
-func (f *fix) deleteFrom(pipeline types.PipelineID, primary uint64) {
+func (f *fix) deleteFrom(primary uint64) {
 	f.Helper()
-	require.NoError(f, f.s.DeleteHitsFrom(f.ctx, pipeline, primary), "deletion of the hits from %d", primary)
+	require.NoError(f, f.s.DeleteHitsFrom(f.ctx, "p", primary), "deletion of the hits from %d", primary)
 }
 
 var gateCases = []testCase{
@@ -29,8 +29,8 @@ var gateCases = []testCase{
 		f.wantHits("p", "m", math.MinInt64)
 		f.wantNoMeta("p", "m")
 		f.hit("p")
-		f.deleteBefore("p", math.MaxInt64)
-		f.deleteFrom("p", 0)
+		f.deleteBefore(math.MaxInt64)
+		f.deleteFrom(0)
 		require.Empty(f, f.dump())
 	}},
 	{name: "hits are ordered by cursor, then index", run: func(f *fix) {
@@ -102,18 +102,18 @@ var gateCases = []testCase{
 		for _, p := range []types.PipelineID{"p", "q"} {
 			f.hit(p, a, b, c, of("n", a), of("n", c))
 		}
-		f.deleteBefore("p", 0)
-		f.deleteBefore("p", 4)
+		f.deleteBefore(0)
+		f.deleteBefore(4)
 		f.wantHits("p", "m", 0, a, b, c)
-		f.deleteBefore("p", 5)
+		f.deleteBefore(5)
 		f.wantHits("p", "m", 0, b, c)
 		f.wantHits("p", "n", 0, of("n", c))
 		f.wantHits("q", "m", 0, a, b, c)
-		f.deleteBefore("p", math.MaxInt64)
+		f.deleteBefore(math.MaxInt64)
 		f.wantHits("p", "m", 0)
 		f.wantHits("q", "n", 0, of("n", a), of("n", c))
 		f.hit("p", hit(math.MaxInt64, 0, 0, 1))
-		f.deleteBefore("p", math.MaxInt64)
+		f.deleteBefore(math.MaxInt64)
 		f.wantHits("p", "m", 0, hit(math.MaxInt64, 0, 0, 1))
 	}},
 	{name: "the hits from a primary are deleted, of all monitors of the pipeline", run: func(f *fix) {
@@ -121,15 +121,15 @@ var gateCases = []testCase{
 		for _, p := range []types.PipelineID{"p", "q"} {
 			f.hit(p, a, b, c, of("n", a), of("n", c))
 		}
-		f.deleteFrom("p", math.MaxInt64)
+		f.deleteFrom(math.MaxInt64)
 		f.wantHits("p", "m", 0, a, b)
-		f.deleteFrom("p", 6)
+		f.deleteFrom(6)
 		f.wantHits("p", "m", 0, a, b)
-		f.deleteFrom("p", 5)
+		f.deleteFrom(5)
 		f.wantHits("p", "m", 0, a)
 		f.wantHits("p", "n", 0, of("n", a))
 		f.wantHits("q", "m", 0, a, b, c)
-		f.deleteFrom("p", 0)
+		f.deleteFrom(0)
 		f.wantHits("p", "m", 0)
 		f.wantHits("p", "n", 0)
 		f.wantHits("q", "n", 0, of("n", a), of("n", c))
@@ -137,7 +137,7 @@ var gateCases = []testCase{
 		f.wantHits("p", "m", 0, b)
 	}},
 	{name: "a meta comes back as it was: nil is not zero, nor empty", run: func(f *fix) {
-		for _, ts := range []*int64{nil, ptr(int64(0)), ptr(int64(-1)), ptr(int64(math.MaxInt64)), ptr(int64(math.MinInt64)), nil} {
+		for _, ts := range []*int64{nil, new(int64(0)), new(int64(-1)), new(int64(math.MaxInt64)), new(int64(math.MinInt64)), nil} {
 			for _, aux := range [][]byte{nil, {}, {0}, []byte("text"), []byte("\x00\xff\xfe\x00"), []byte(`{"json":1}`), nil} {
 				want := types.GateMeta{LastEmitTS: ts, Aux: aux}
 				f.setMeta("p", "m", want)
@@ -152,7 +152,7 @@ var gateCases = []testCase{
 		f.wantMeta("p", "m", types.GateMeta{})
 	}},
 	{name: "each monitor of each pipeline has a meta of its own", run: func(f *fix) {
-		a, b, c := types.GateMeta{Aux: []byte("a")}, types.GateMeta{Aux: []byte("b")}, types.GateMeta{LastEmitTS: ptr(int64(3))}
+		a, b, c := types.GateMeta{Aux: []byte("a")}, types.GateMeta{Aux: []byte("b")}, types.GateMeta{LastEmitTS: new(int64(3))}
 		f.setMeta("p", "m", a)
 		f.setMeta("p", "n", b)
 		f.setMeta("q", "m", c)
@@ -166,7 +166,7 @@ var gateCases = []testCase{
 	{name: "deleting hits leaves metas, and setting metas leaves hits", run: func(f *fix) {
 		f.setMeta("p", "m", types.GateMeta{Aux: []byte("a")})
 		f.hit("p", hit(1, 0, 0, 0))
-		f.deleteFrom("p", 0)
+		f.deleteFrom(0)
 		f.wantMeta("p", "m", types.GateMeta{Aux: []byte("a")})
 		f.hit("p", hit(1, 0, 0, 0))
 		f.setMeta("p", "m", types.GateMeta{})

@@ -202,7 +202,7 @@ func idUses() []use[string] {
 			return s.SetGateMeta(ctx, "p", types.MonitorID(id), types.GateMeta{Aux: []byte("new")})
 		}},
 		{"storage.apply", "pipeline", func(ctx context.Context, s ports.Storage, id string) error {
-			return s.Apply(ctx, types.PipelineID(id), types.Progress{Checkpoint: ptr(aCheckpoint(1, 1))})
+			return s.Apply(ctx, types.PipelineID(id), types.Progress{Checkpoint: new(aCheckpoint(1, 1))})
 		}},
 		{"storage.apply", "pipeline of nothing", func(ctx context.Context, s ports.Storage, id string) error {
 			return s.Apply(ctx, types.PipelineID(id), types.Progress{})
@@ -285,10 +285,10 @@ func cursorUses() []use[types.Cursor] {
 			return types.Progress{Checkpoint: &types.Checkpoint{Cursor: c}}
 		}),
 		applied("delivery", func(c types.Cursor) types.Progress {
-			return types.Progress{Checkpoint: ptr(aCheckpoint(1, 1)), Deliveries: []types.Delivery{{Cursor: c, MatchID: "a"}}}
+			return types.Progress{Checkpoint: new(aCheckpoint(1, 1)), Deliveries: []types.Delivery{{Cursor: c, MatchID: "a"}}}
 		}),
 		applied("hit", func(c types.Cursor) types.Progress {
-			return types.Progress{Checkpoint: ptr(aCheckpoint(1, 1)), Hits: []types.GateHit{hit(c.Primary, c.Secondary, 1, 1)}}
+			return types.Progress{Checkpoint: new(aCheckpoint(1, 1)), Hits: []types.GateHit{hit(c.Primary, c.Secondary, 1, 1)}}
 		}),
 	}
 	uses = append(uses, asLetters("cursor", func(l *types.DeadLetter, c types.Cursor) { l.Cursor = c })...)
@@ -317,7 +317,7 @@ func jsonUses() []use[string] {
 			return s.AppendHits(ctx, "p", []types.GateHit{hit(1, 1, 1, 1), {Monitor: "m", Event: []byte(text)}})
 		}},
 		applied("event of a hit", func(text string) types.Progress {
-			return types.Progress{Checkpoint: ptr(aCheckpoint(1, 1)), Hits: []types.GateHit{{Monitor: "m", Event: []byte(text)}}}
+			return types.Progress{Checkpoint: new(aCheckpoint(1, 1)), Hits: []types.GateHit{{Monitor: "m", Event: []byte(text)}}}
 		}),
 	}
 	uses = append(uses, asLetters("event", func(l *types.DeadLetter, text string) { *l = withMatch(*l, text) })...)
@@ -350,10 +350,10 @@ func named(values ...string) map[string]string {
 }
 
 // items are more entries than one call takes.
-func items[T any](make func(i int) T) []T {
+func items[T any](item func(i int) T) []T {
 	all := []T{}
 	for i := range ports.MaxProgressItems + 1 {
-		all = append(all, make(i))
+		all = append(all, item(i))
 	}
 	return all
 }
@@ -465,9 +465,9 @@ var inputCases = []testCase{
 			f.put("k", "a", text, 0)
 			f.wantResource("k", "a", 1, text)
 			f.record("p", withEmission(letter("a"), text))
-			f.wantLetter("p", withEmission(letter("a"), text))
+			f.wantLetter(withEmission(letter("a"), text))
 			h := types.GateHit{Monitor: "m", Event: []byte(text)}
-			f.apply("p", types.Progress{HitsFrom: ptr(uint64(0)), Hits: []types.GateHit{h}})
+			f.apply("p", types.Progress{HitsFrom: new(uint64(0)), Hits: []types.GateHit{h}})
 			f.wantHits("p", "m", 0, h)
 			require.NoError(f, f.s.DeleteResource(f.ctx, "k", "a", 1))
 		}
@@ -506,12 +506,12 @@ var inputCases = []testCase{
 			l.Payload.Match.Pipeline, l.Payload.Match.Monitor = "", " of an older\npipeline / "
 		})
 		f.record("p", want)
-		f.wantLetter("p", want)
+		f.wantLetter(want)
 	}},
 	{name: "a bad checkpoint is refused", run: func(f *fix) {
 		bad := map[string]types.Checkpoint{
-			"a module of 257 bytes":     {Module: ptr(strings.Repeat("m", 257))},
-			"a module of invalid UTF-8": {Module: ptr("\xff")},
+			"a module of 257 bytes":     {Module: new(strings.Repeat("m", 257))},
+			"a module of invalid UTF-8": {Module: new("\xff")},
 			"the year 10000":            {UpdatedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)},
 			"the year -1":               {UpdatedAt: time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC)},
 		}
@@ -530,7 +530,7 @@ var inputCases = []testCase{
 				return s.SetGateMeta(ctx, "p", "m", types.GateMeta{Aux: make([]byte, size)})
 			}},
 			applied("aux", func(size int) types.Progress {
-				return types.Progress{Checkpoint: ptr(aCheckpoint(1, 1)), Metas: []types.MonitorMeta{{Monitor: "n"}, {Monitor: "m", Meta: types.GateMeta{Aux: make([]byte, size)}}}}
+				return types.Progress{Checkpoint: new(aCheckpoint(1, 1)), Metas: []types.MonitorMeta{{Monitor: "n"}, {Monitor: "m", Meta: types.GateMeta{Aux: make([]byte, size)}}}}
 			}),
 		}
 		refuseAll(f, uses, map[string]int{"64 KiB and 1": 64<<10 + 1, "1 MiB": 1 << 20})
@@ -607,7 +607,7 @@ var inputCases = []testCase{
 			"deliveries": {Deliveries: deliveries}, "settled": {Settled: ids}, "letters": {DeadLetters: letters},
 			"hits": {Hits: hits}, "metas": {Metas: metas},
 		} {
-			progress.Checkpoint = ptr(aCheckpoint(1, 1))
+			progress.Checkpoint = new(aCheckpoint(1, 1))
 			f.wantInvalid(f.s.Apply(f.ctx, "p", progress), "storage.apply", "%s", name)
 		}
 		f.wantState(before, "refused lists")

@@ -48,13 +48,13 @@ var letterCases = []testCase{
 	{name: "a letter comes back in every field", run: func(f *fix) {
 		for i := range 3 {
 			f.record("p", fixture.DeadLetter(i))
-			f.wantLetter("p", fixture.DeadLetter(i))
+			f.wantLetter(fixture.DeadLetter(i))
 		}
 		f.record("p", types.DeadLetter{MatchID: "plain", Monitor: "m", Sink: "s"})
-		f.wantLetter("p", types.DeadLetter{MatchID: "plain", Monitor: "m", Sink: "s"})
+		f.wantLetter(types.DeadLetter{MatchID: "plain", Monitor: "m", Sink: "s"})
 		odd := types.DeadLetter{MatchID: "odd", Monitor: "a.b:c", Sink: "_", Cursor: at(1<<53+1, math.MaxInt64), Attempts: 1<<53 + 1, Reason: "a \"reason\",\na\ttab, <&>, é 😀 \u2028 and \x00"}
 		f.record("p", odd)
-		f.wantLetter("p", odd)
+		f.wantLetter(odd)
 	}},
 	{name: "a letter without a payload has none again", run: func(f *fix) {
 		f.record("p", letter("a"))
@@ -69,12 +69,12 @@ var letterCases = []testCase{
 		want.Payload.Match.Index, want.Payload.Match.TS = math.MaxUint64, math.MinInt64
 		want.Payload.Match.ID = "another id / with\na \"line\""
 		f.record("p", want)
-		f.wantLetter("p", want)
+		f.wantLetter(want)
 		for _, key := range []string{"", "région/7", "\x00\u2028<&>"} {
 			want = withEmission(letter("emission"), `[1]`)
 			want.Payload.Emission.Key, want.Payload.Emission.Hits = key, math.MaxUint64
 			f.record("p", want)
-			f.wantLetter("p", want)
+			f.wantLetter(want)
 		}
 		f.record("p", letterWith(func(l *types.DeadLetter) {
 			l.MatchID = "empty"
@@ -85,16 +85,16 @@ var letterCases = []testCase{
 	{name: "an event is compact, and otherwise comes back byte for byte", run: func(f *fix) {
 		for _, event := range faithful {
 			f.record("p", withMatch(letter("a"), event))
-			f.wantLetter("p", withMatch(letter("a"), event))
+			f.wantLetter(withMatch(letter("a"), event))
 			f.record("p", withEmission(letter("a"), " { \"v\" :\n[ "+event+" ]\t} "))
-			f.wantLetter("p", withEmission(letter("a"), `{"v":[`+event+`]}`))
+			f.wantLetter(withEmission(letter("a"), `{"v":[`+event+`]}`))
 		}
 		f.record("p", withMatch(letter("a"), ` { "z" : 1.50 , "a" : " two  spaces " } `))
-		f.wantLetter("p", withMatch(letter("a"), `{"z":1.50,"a":" two  spaces "}`))
+		f.wantLetter(withMatch(letter("a"), `{"z":1.50,"a":" two  spaces "}`))
 		// An event that looks like what stands around it.
 		tagged := `{"type":"emission","data":{"match_id":"b","payload":null}}`
 		f.record("p", withMatch(letter("a"), tagged))
-		f.wantLetter("p", withMatch(letter("a"), tagged))
+		f.wantLetter(withMatch(letter("a"), tagged))
 	}},
 	{name: "letters are in the order of arrival", run: func(f *fix) {
 		ids := []types.MatchID{"m", "z", "a", "B", "m2", "0", "y"}
@@ -111,13 +111,13 @@ var letterCases = []testCase{
 		again := types.DeadLetter{MatchID: "b", Monitor: "n", Sink: "other", Cursor: at(1, 2), Attempts: 9, Reason: "again"}
 		f.record("p", again)
 		f.wantLetters("p", "a", "b", "c")
-		f.wantLetter("p", again)
+		f.wantLetter(again)
 		require.Equal(f, before, f.stored("p", "b").Position)
 		for range 3 {
 			f.record("p", withEmission(again, `2`))
 		}
 		f.wantLetters("p", "a", "b", "c")
-		f.wantLetter("p", withEmission(again, `2`))
+		f.wantLetter(withEmission(again, `2`))
 		f.recordIDs("p", "d")
 		f.wantLetters("p", "a", "b", "c", "d")
 	}},
@@ -191,7 +191,7 @@ var letterCases = []testCase{
 		before[1].Letter = changed
 		require.Equal(f, before, f.letters("p"))
 		f.wantUpdate("p", withEmission(changed, ` [ 1 ] `), true)
-		f.wantLetter("p", withEmission(changed, `[1]`))
+		f.wantLetter(withEmission(changed, `[1]`))
 		f.wantUpdate("p", letter("d"), false)
 		f.wantUpdate("q", letter("b"), false)
 		f.wantLetters("p", "a", "b", "c")

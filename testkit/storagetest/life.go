@@ -219,7 +219,7 @@ var lifeCases = []testCase{
 			n := uint64(done[c])
 			g.wantCheckpoint(p, aCheckpoint(n, 1))
 			g.wantDelivered(p, delivery(n, 0, "d1"), delivery(n, 1, "d2"))
-			g.wantMeta(p, "m", types.GateMeta{LastEmitTS: ptr(int64(n))})
+			g.wantMeta(p, "m", types.GateMeta{LastEmitTS: new(int64(n))})
 		}
 	}},
 	{name: "two fresh stores share nothing", run: func(f *fix) {
@@ -229,7 +229,7 @@ var lifeCases = []testCase{
 		g.fill()
 		before := g.dump()
 		f.deleteThrough("p", math.MaxInt64, 3)
-		f.deleteFrom("p", 0)
+		f.deleteFrom(0)
 		g.wantState(before, "changes of another store")
 	}},
 	{name: "durability is as claimed", depth: 10, run: func(f *fix) {

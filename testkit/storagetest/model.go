@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -260,9 +261,7 @@ func (m *machine) compare(r *rapid.T) {
 				delete(m.positions, key)
 			}
 		}
-		for key, position := range there {
-			m.positions[key] = position
-		}
+		maps.Copy(m.positions, there)
 	}
 }
 
@@ -332,7 +331,7 @@ func drawOptional[T any](r *rapid.T, what string, draw func(*rapid.T) T) *T {
 	if !rapid.Bool().Draw(r, what) {
 		return nil
 	}
-	return ptr(draw(r))
+	return new(draw(r))
 }
 
 func drawCheckpoint(r *rapid.T) types.Checkpoint {

@@ -1,6 +1,8 @@
 package storagetest
 
 import (
+	"slices"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/types"
@@ -65,8 +67,8 @@ var pauseCases = []testCase{
 			{Target: "Sink", ID: "a"}, {Target: "monitor", ID: "A/b"}, {Target: "monitor", ID: "a"}, {Target: "monitor", ID: "a-"}, {Target: "monitor", ID: "a.b"},
 			{Target: "monitor", ID: "a/b"}, {Target: "monitor", ID: "a0"}, {Target: "pipeline", ID: "a"}, {Target: "sink", ID: "a"},
 		}
-		for i := len(want) - 1; i >= 0; i-- {
-			f.pause(want[i].Target, want[i].ID)
+		for _, v := range slices.Backward(want) {
+			f.pause(v.Target, v.ID)
 		}
 		f.wantPauses(want...)
 	}},

@@ -82,7 +82,7 @@ var quiesceCases = []testCase{
 					p := types.PipelineID([]string{"p", "q"}[c%2])
 					for i := 0; errs[c] == nil; i++ {
 						errs[c] = f.s.Apply(ctx, p, types.Progress{
-							Checkpoint:  ptr(aCheckpoint(uint64(i), uint64(round))),
+							Checkpoint:  new(aCheckpoint(uint64(i), uint64(round))),
 							DeadLetters: []types.DeadLetter{letter(types.MatchID(fmt.Sprintf("l%d", c)))},
 							Deliveries:  []types.Delivery{delivery(uint64(i), 0, types.MatchID(fmt.Sprintf("d%d", c)))},
 						})

@@ -73,9 +73,9 @@ func whole(n int) types.Progress {
 		Checkpoint:  &types.Checkpoint{Cursor: at(uint64(n), 0)},
 		Deliveries:  []types.Delivery{delivery(uint64(n), 0, types.MatchID(fmt.Sprintf("d%d", n)))},
 		DeadLetters: []types.DeadLetter{{MatchID: "a", Monitor: "m", Sink: "s", Attempts: uint64(n)}, {MatchID: "b", Monitor: "m", Sink: "s", Attempts: uint64(n)}},
-		HitsFrom:    ptr(uint64(0)),
+		HitsFrom:    new(uint64(0)),
 		Hits:        []types.GateHit{hit(1, 0, 0, int64(n)), hit(2, 0, 0, int64(n))},
-		Metas:       []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{LastEmitTS: ptr(int64(n))}}},
+		Metas:       []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{LastEmitTS: new(int64(n))}}},
 	}
 }
 
@@ -292,7 +292,7 @@ var raceCases = []testCase{
 			require.Equal(f, n, f.stored("p", id).Letter.Attempts)
 		}
 		f.wantHits("p", "m", 0, hit(1, 0, 0, int64(n)), hit(2, 0, 0, int64(n)))
-		f.wantMeta("p", "m", types.GateMeta{LastEmitTS: ptr(int64(n))})
+		f.wantMeta("p", "m", types.GateMeta{LastEmitTS: new(int64(n))})
 		require.Len(f, f.window("p", at(0, 0), last), writers*each)
 	}},
 	{name: "a recorded history of versions is linearizable", run: func(f *fix) { f.checkHistory() }},

@@ -15,8 +15,6 @@ func at(primary, secondary uint64) types.Cursor {
 	return types.Cursor{Primary: primary, Secondary: secondary}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // letter is a small dead letter without payload.
 func letter(id types.MatchID) types.DeadLetter {
 	return types.DeadLetter{MatchID: id, Monitor: "m", Sink: "s", Cursor: at(7, 1), Attempts: 3, Reason: "503 from the receiver"}
@@ -28,7 +26,7 @@ func aMatch(event string) types.Match {
 }
 
 func withMatch(l types.DeadLetter, event string) types.DeadLetter {
-	l.Payload = &types.SinkEvent{Match: ptr(aMatch(event))}
+	l.Payload = &types.SinkEvent{Match: new(aMatch(event))}
 	return l
 }
 
@@ -48,7 +46,7 @@ func delivery(primary, secondary uint64, id types.MatchID) types.Delivery {
 func aCheckpoint(primary, secondary uint64) types.Checkpoint {
 	return types.Checkpoint{
 		Cursor:    at(primary, secondary),
-		Module:    ptr("ndjson"),
+		Module:    new("ndjson"),
 		UpdatedAt: time.Date(2026, 3, 4, 5, 6, 7, 123456789, time.UTC),
 	}
 }
@@ -215,12 +213,12 @@ func (f *fix) stored(pipeline types.PipelineID, id types.MatchID) types.StoredLe
 	return l
 }
 
-// wantLetter asserts the content of a letter, as get and list give it.
-func (f *fix) wantLetter(pipeline types.PipelineID, want types.DeadLetter) {
+// wantLetter asserts the content of a letter of p, as get and list give it.
+func (f *fix) wantLetter(want types.DeadLetter) {
 	f.Helper()
-	got := f.stored(pipeline, want.MatchID)
+	got := f.stored("p", want.MatchID)
 	require.Equal(f, want, got.Letter)
-	require.Equal(f, []types.StoredLetter{got}, f.page(pipeline, types.LetterQuery{After: got.Position - 1, Take: 1}))
+	require.Equal(f, []types.StoredLetter{got}, f.page("p", types.LetterQuery{After: got.Position - 1, Take: 1}))
 }
 
 func (f *fix) wantNoLetter(pipeline types.PipelineID, id types.MatchID) {
@@ -329,7 +327,7 @@ func (f *fix) fill() {
 		f.record(p, withMatch(letter("b"), `{ "v": 1.50 }`), letter("c"), withEmission(letter("a"), `[ ]`))
 		f.deliver(p, delivery(100, 2, "d1"), delivery(100, 3, "d2"), delivery(99, 0, "d3"))
 		f.hit(p, hit(100, 1, 0, -7), hit(99, 2, 1, 8))
-		f.setMeta(p, "m", types.GateMeta{LastEmitTS: ptr(int64(0)), Aux: []byte("\x00aux\xff")})
+		f.setMeta(p, "m", types.GateMeta{LastEmitTS: new(int64(0)), Aux: []byte("\x00aux\xff")})
 		f.setMeta(p, "n", types.GateMeta{Aux: []byte{}})
 	}
 	f.pause(types.PausePipeline, "q")

@@ -110,11 +110,11 @@ func (f *fix) fillPointers() (spoilAll func()) {
 	f.deliver("p", deliveries...)
 	hits := []types.GateHit{hit(1, 1, 1, 1), hit(2, 1, 1, 2)}
 	f.hit("p", hits...)
-	meta := types.GateMeta{LastEmitTS: ptr(int64(7)), Aux: []byte("aux")}
+	meta := types.GateMeta{LastEmitTS: new(int64(7)), Aux: []byte("aux")}
 	f.setMeta("p", "m", meta)
 	progress := everything(5)
 	for i := range progress.Metas {
-		progress.Metas[i].Meta = types.GateMeta{LastEmitTS: ptr(int64(i)), Aux: []byte("of a progress")}
+		progress.Metas[i].Meta = types.GateMeta{LastEmitTS: new(int64(i)), Aux: []byte("of a progress")}
 	}
 	progress.DeadLetters = append(progress.DeadLetters, withMatch(letter("l3"), `{"compact":true}`))
 	f.apply("q", progress)
