@@ -1,4 +1,6 @@
-// Package sqlite is a [ports.Storage] in one SQLite file, in the format that docs/formats.md gives.
+// Package sqlite is a [ports.Storage] in one SQLite file, in the format that docs/formats.md gives: it
+// keeps resources, checkpoints, dead letters, pauses, the delivery journal, and the hits and metas of
+// gates.
 //
 // It promises what the port does, durably: a call that returned success has been synced to the disk
 // (unless [Options].Durability says otherwise), and a crash at any moment leaves each call, and each
