@@ -245,12 +245,16 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	}
 }
 
-// Refuse is [WriteError] for a request whose body has not been read, and will not be: the connection
-// is closed after the answer, and what still arrives is dropped.
+// lingerTimeout is how long a refused request may go on sending. A connection that is closed while data
+// arrives is reset, and a reset takes the answer away from a client that has not read it yet.
+const lingerTimeout = time.Second
+
+// Refuse is [WriteError] for a request whose body has not been read, and will not be: what still
+// arrives is dropped, and the connection is closed after the answer.
 func Refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
-		if err := http.NewResponseController(w).SetReadDeadline(time.Now()); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			log.Debug("the deadline of a refused request could not be set", "error", err)
 		}
 	}
