@@ -9,21 +9,21 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// records returns copies of everything, in the order of an export.
+// records returns everything, in the order of an export. It shares the memory of the values, which are
+// never changed: what goes out is a clone of each.
 func (s *state) records() []types.Record {
 	var records []types.Record
 	for _, key := range slices.SortedFunc(maps.Keys(s.resources), compareResourceKeys) {
-		resource := cloneResource(s.resources[key])
+		resource := s.resources[key]
 		records = append(records, types.Record{Resource: &resource})
 	}
 	for _, pipeline := range slices.Sorted(maps.Keys(s.checkpoints)) {
-		checkpoint := s.checkpoints[pipeline].Clone()
+		checkpoint := s.checkpoints[pipeline]
 		records = append(records, types.Record{Pipeline: pipeline, Checkpoint: &checkpoint})
 	}
 	for _, pipeline := range slices.Sorted(maps.Keys(s.letters)) {
 		for _, stored := range s.letters[pipeline].order {
-			letter := stored.Letter.Clone()
-			records = append(records, types.Record{Pipeline: pipeline, DeadLetter: &letter})
+			records = append(records, types.Record{Pipeline: pipeline, DeadLetter: &stored.Letter})
 		}
 	}
 	for _, pause := range slices.SortedFunc(maps.Keys(s.pauses), comparePauses) {
@@ -36,15 +36,35 @@ func (s *state) records() []types.Record {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(s.hits), compareMonitorKeys) {
 		for _, hit := range s.hits[key] {
-			hit = cloneHit(hit)
 			records = append(records, types.Record{Pipeline: key.pipeline, GateHit: &hit})
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(s.metas), compareMonitorKeys) {
-		meta := types.MonitorMeta{Monitor: key.monitor, Meta: s.metas[key].Clone()}
+		meta := types.MonitorMeta{Monitor: key.monitor, Meta: s.metas[key]}
 		records = append(records, types.Record{Pipeline: key.pipeline, GateMeta: &meta})
 	}
 	return records
+}
+
+// cloneRecord is a copy that shares no memory with r.
+func cloneRecord(r types.Record) types.Record {
+	switch {
+	case r.Resource != nil:
+		resource := cloneResource(*r.Resource)
+		r.Resource = &resource
+	case r.Checkpoint != nil:
+		checkpoint := r.Checkpoint.Clone()
+		r.Checkpoint = &checkpoint
+	case r.DeadLetter != nil:
+		letter := r.DeadLetter.Clone()
+		r.DeadLetter = &letter
+	case r.GateHit != nil:
+		hit := cloneHit(*r.GateHit)
+		r.GateHit = &hit
+	case r.GateMeta != nil:
+		r.GateMeta = &types.MonitorMeta{Monitor: r.GateMeta.Monitor, Meta: r.GateMeta.Meta.Clone()}
+	}
+	return r
 }
 
 // empty reports whether there is no record of any category.

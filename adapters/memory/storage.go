@@ -569,7 +569,8 @@ func (s *Storage) Close() error {
 	return nil
 }
 
-// Export copies everything under the lock, then calls yield for one record after the other without it.
+// Export lists everything under the lock, then calls yield for a copy of one record after the other
+// without it.
 func (s *Storage) Export(ctx context.Context, yield func(types.Record) error) error {
 	if err := s.lock(ctx, "storage.export"); err != nil {
 		return err
@@ -581,7 +582,7 @@ func (s *Storage) Export(ctx context.Context, yield func(types.Record) error) er
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := yield(record); err != nil {
+		if err := yield(cloneRecord(record)); err != nil {
 			return err
 		}
 	}

@@ -2,10 +2,13 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"iter"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -224,4 +227,31 @@ func TestACallThatWaitedIsNotBegunAfterItsContext(t *testing.T) {
 	pauses, err := store.ListPauses(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, pauses)
+}
+
+// An export makes its copies one at a time, not all of them under the lock.
+func TestAnExportCopiesOneRecordAtATime(t *testing.T) {
+	t.Parallel()
+	s := openStorage(t)
+	const records, size = 8, 1000
+	for i := range records {
+		letter := fixture.DeadLetter(i)
+		letter.Payload.Match.Event = fmt.Appendf(nil, "%q", strings.Repeat("x", size))
+		require.NoError(t, s.RecordDeadLetter(t.Context(), "p", letter))
+	}
+	for i, r := range s.state.records() {
+		require.Same(t, s.state.letters["p"].order[i].Letter.Payload, r.DeadLetter.Payload)
+	}
+	seen := 0
+	require.NoError(t, s.Export(t.Context(), func(r types.Record) error {
+		clear(r.DeadLetter.Payload.Match.Event) // is the caller's
+		seen++
+		return nil
+	}))
+	require.Equal(t, records, seen)
+	letters, err := s.ListDeadLetters(t.Context(), "p", types.LetterQuery{Take: records})
+	require.NoError(t, err)
+	for _, l := range letters {
+		require.True(t, json.Valid(l.Letter.Payload.Match.Event))
+	}
 }

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"iter"
+	"math"
+	"slices"
 
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
 	"github.com/stowage-go/stowage/ports"
@@ -13,10 +15,13 @@ import (
 // everybody else. Of a dead letter that an older file holds twice, the first is given out: the port
 // knows one letter a match id.
 func (s *Storage) Export(ctx context.Context, yield func(types.Record) error) error {
-	return s.export(ctx, "storage.export", yield)
+	return s.export(ctx, "storage.export", s.exportLetters, yield)
 }
 
-func (s *Storage) export(ctx context.Context, op string, yield func(types.Record) error) error {
+// category gives out the records of one category.
+type category = func(c *sqlitefile.Conn, op string, yield func(types.Record) error) error
+
+func (s *Storage) export(ctx context.Context, op string, letters category, yield func(types.Record) error) error {
 	give := func(r types.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -24,8 +29,8 @@ func (s *Storage) export(ctx context.Context, op string, yield func(types.Record
 		return yield(r)
 	}
 	return s.snapshot(ctx, op, func(c *sqlitefile.Conn) error {
-		for _, category := range []func(*sqlitefile.Conn, string, func(types.Record) error) error{
-			s.exportResources, s.exportCheckpoints, s.exportLetters, s.exportPauses, s.exportDeliveries, s.exportHits, s.exportMetas,
+		for _, category := range []category{
+			s.exportResources, s.exportCheckpoints, letters, s.exportPauses, s.exportDeliveries, s.exportHits, s.exportMetas,
 		} {
 			if err := category(c, op, give); err != nil {
 				return err
@@ -65,6 +70,39 @@ func (s *Storage) exportLetters(c *sqlitefile.Conn, op string, yield func(types.
 		}
 		return yield(types.Record{Pipeline: types.PipelineID(pipeline), DeadLetter: &letter.Letter})
 	})
+}
+
+// everyLetter gives out all letters, those that stand twice too.
+func (s *Storage) everyLetter(c *sqlitefile.Conn, op string, yield func(types.Record) error) error {
+	var pipelines []string
+	odd := false
+	err := c.Query(countBlocks, func(r sqlitefile.Row) error {
+		pipeline, ok := r.Value(0).(string)
+		if ok {
+			pipelines = append(pipelines, pipeline)
+		}
+		odd = odd || !ok
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, pipeline := range slices.Compact(pipelines) {
+		err := c.Query(selectLetters, func(r sqlitefile.Row) error {
+			letter := s.letter(op, pipeline, letterRow{r.Int64(0), r.Value(1)})
+			if letter.Err != nil {
+				return letter.Err
+			}
+			return yield(types.Record{Pipeline: types.PipelineID(pipeline), DeadLetter: &letter.Letter})
+		}, pipeline, int64(math.MinInt64), int64(math.MaxInt64), 0)
+		if err != nil {
+			return err
+		}
+	}
+	if odd {
+		return s.exportLetters(c, op, yield) // names the row
+	}
+	return nil
 }
 
 func (s *Storage) exportPauses(c *sqlitefile.Conn, op string, yield func(types.Record) error) error {
@@ -113,6 +151,9 @@ func (s *Storage) Import(ctx context.Context, records iter.Seq2[types.Record, er
 	const op = "storage.import"
 	err = s.write(ctx, op, func(tx transaction) error {
 		if err := tx.refuseRecords(op); err != nil {
+			return err
+		}
+		if err := tx.followLetters(); err != nil {
 			return err
 		}
 		for record, err := range records {

@@ -136,6 +136,18 @@ func TestALetterOfNoPipelineIsPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "table dead_letters")
 }
 
+// Of a letter that stands twice each copy is checked.
+func TestVerifyReadsALetterThatStandsTwiceTwice(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "storage.sqlite")
+	plant(t, path, `INSERT INTO dead_letters VALUES (3, 'p', '{"match_id":"m"}'), (4, 'q', '{"match_id":"m"}'), (7, 'p', '{"match_id":"m","monitor":[]}')`)
+	s := open(t, Options{Path: path})
+	require.NoError(t, s.Export(t.Context(), func(types.Record) error { return nil }))
+	err := s.Verify(t.Context())
+	require.ErrorIs(t, err, ports.ErrUndecodable)
+	require.ErrorContains(t, err, "p/7")
+}
+
 // Cursors of text and BLOBs are above all numbers, and are not taken for the highest.
 func TestAnOddCursorDoesNotPruneTheJournal(t *testing.T) {
 	t.Parallel()

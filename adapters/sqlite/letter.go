@@ -11,17 +11,49 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// loadLetters fills the index of the letters. Those of a pipeline whose name is no text can be asked for
-// by nobody; [Storage.Verify] reports them.
+// dataVersion tells whether another program has changed the file since the last time.
+const dataVersion = "PRAGMA data_version"
+
+// loadLetters fills the index of the letters.
 func (s *Storage) loadLetters(ctx context.Context, op string) error {
-	return s.read(ctx, op, func(c *sqlitefile.Conn) error {
-		return c.Query(countBlocks, func(r sqlitefile.Row) error {
-			if pipeline, ok := r.Value(0).(string); ok {
-				s.letters.change(types.PipelineID(pipeline), r.Int64(1), r.Int64(2))
-			}
-			return nil
-		})
+	return s.letterStep(ctx, op, func(transaction) error { return nil })
+}
+
+// letterStep is writeOne with an index of the letters that is true.
+func (s *Storage) letterStep(ctx context.Context, op string, fn func(transaction) error) error {
+	return s.writeOne(ctx, op, func(tx transaction) error {
+		if err := tx.followLetters(); err != nil {
+			return err
+		}
+		return fn(tx)
 	})
+}
+
+// followLetters counts the letters anew if another program has changed the file, such as an operator
+// who has deleted a row that cannot be read. Whatever needs the index in a transaction begins with it,
+// so that there is nothing yet that could be undone.
+func (tx transaction) followLetters() error {
+	var version int64
+	err := tx.Query(dataVersion, func(r sqlitefile.Row) error {
+		version = r.Int64(0)
+		return nil
+	})
+	if err != nil || version == tx.s.lettersAt {
+		return err
+	}
+	letters := make(letterIndex)
+	err = tx.Query(countBlocks, func(r sqlitefile.Row) error {
+		// Letters of a pipeline whose name is no text can be asked for by nobody; Verify reports them.
+		if pipeline, ok := r.Value(0).(string); ok {
+			letters.change(types.PipelineID(pipeline), r.Int64(1), r.Int64(2))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	tx.s.letters, tx.s.lettersAt = letters, version
+	return nil
 }
 
 // changeLetters keeps the index in step with the transaction.
@@ -58,7 +90,7 @@ func (s *Storage) RecordDeadLetter(ctx context.Context, pipeline types.PipelineI
 	if err != nil {
 		return err
 	}
-	return s.writeOne(ctx, op, func(tx transaction) error { return tx.recordLetter(pipeline, encoded) })
+	return s.letterStep(ctx, op, func(tx transaction) error { return tx.recordLetter(pipeline, encoded) })
 }
 
 // recordLetter changes something with one statement: where the first has found the letter, there is no
@@ -101,7 +133,7 @@ func (s *Storage) ListDeadLetters(ctx context.Context, pipeline types.PipelineID
 			return err
 		})
 	} else {
-		err = s.writeOne(ctx, op, func(tx transaction) error {
+		err = s.letterStep(ctx, op, func(tx transaction) error {
 			from, rest, found, err := tx.seekLetter(pipeline, after, int64(query.Skip))
 			if err != nil || !found {
 				return err
@@ -192,7 +224,7 @@ func (s *Storage) GetDeadLetter(ctx context.Context, pipeline types.PipelineID, 
 // CountDeadLetters implements [ports.DeadLetterStore], from the index.
 func (s *Storage) CountDeadLetters(ctx context.Context) (counts []types.LetterCount, err error) {
 	const op = "storage.countDeadLetters"
-	err = s.writeOne(ctx, op, func(tx transaction) error {
+	err = s.letterStep(ctx, op, func(tx transaction) error {
 		counts = tx.s.letters.counts()
 		return nil
 	})
@@ -220,7 +252,7 @@ func (s *Storage) DeleteDeadLetter(ctx context.Context, pipeline types.PipelineI
 		return false, err
 	}
 	var changed int64
-	err := s.writeOne(ctx, op, func(tx transaction) (err error) {
+	err := s.letterStep(ctx, op, func(tx transaction) (err error) {
 		changed, err = tx.deleteLetter(pipeline, id)
 		return err
 	})
@@ -235,6 +267,9 @@ func (s *Storage) DeleteDeadLetters(ctx context.Context, pipeline types.Pipeline
 	}
 	ids = slices.Clone(ids)
 	err = s.write(ctx, op, func(tx transaction) (err error) {
+		if err := tx.followLetters(); err != nil {
+			return err
+		}
 		changed, err = tx.deleteLetters(pipeline, ids)
 		return err
 	})
@@ -280,7 +315,7 @@ func (s *Storage) DeleteAllDeadLetters(ctx context.Context, pipeline types.Pipel
 	if err := ports.CheckPipeline(op, pipeline); err != nil {
 		return 0, err
 	}
-	err = s.writeOne(ctx, op, func(tx transaction) (err error) {
+	err = s.letterStep(ctx, op, func(tx transaction) (err error) {
 		changed, err = tx.deleteLettersThrough(pipeline, through)
 		return err
 	})

@@ -20,7 +20,7 @@ import (
 // requireIndexMatchesFile compares the index in memory with what one that is made anew has.
 func requireIndexMatchesFile(t testing.TB, s *Storage) {
 	t.Helper()
-	fresh := &Storage{file: s.file, letters: make(letterIndex), calls: newFence()}
+	fresh := &Storage{file: s.file, calls: newFence()}
 	require.NoError(t, fresh.loadLetters(t.Context(), "test"))
 	require.NoError(t, s.write(t.Context(), "test", func(transaction) error {
 		require.Equal(t, fresh.letters, s.letters)
@@ -52,6 +52,7 @@ func TestPagesOfLettersAreSlicesOfTheList(t *testing.T) {
 		} else {
 			execute(t, s.file, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
 INSERT INTO dead_letters (pipeline, entry) SELECT 'p' || (i % 2), json_object('match_id', 'm-' || i) FROM n`)
+			s.lettersAt = 0 // no other connection could have told it
 			require.NoError(t, s.loadLetters(t.Context(), "test"))
 		}
 		for range 4 {
@@ -174,6 +175,60 @@ func TestTheIndexFollowsWhatIsUndone(t *testing.T) {
 	})
 	require.Equal(t, before, dump(t, s.file))
 	requireIndexMatchesFile(t, s)
+}
+
+// What another program does to the letters while the storage is open, such as an operator who deletes a
+// row that cannot be read, is seen by the next call.
+func TestTheIndexFollowsOtherPrograms(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{})
+	path := s.Path()
+	var first types.Progress
+	for i := range 3000 {
+		first.DeadLetters = append(first.DeadLetters, fixture.DeadLetter(i))
+	}
+	require.NoError(t, s.Apply(t.Context(), "p1", first))
+	next := 3000
+	calls := map[string]func() error{
+		"record": func() error { return s.RecordDeadLetter(t.Context(), "p1", fixture.DeadLetter(next)) },
+		"apply": func() error {
+			return s.Apply(t.Context(), "p1", types.Progress{DeadLetters: []types.DeadLetter{fixture.DeadLetter(next)}, Settled: []types.MatchID{"q-1"}})
+		},
+		"delete": func() error {
+			_, err := s.DeleteDeadLetter(t.Context(), "q", "q-1")
+			return err
+		},
+		"delete some": func() error {
+			_, err := s.DeleteDeadLetters(t.Context(), "q", []types.MatchID{"q-1", "q-2"})
+			return err
+		},
+		"delete all": func() error {
+			_, err := s.DeleteAllDeadLetters(t.Context(), "q", math.MaxInt64)
+			return err
+		},
+		"count": func() error {
+			_, err := s.CountDeadLetters(t.Context())
+			return err
+		},
+		"a fault": func() error {
+			err := s.write(t.Context(), "test", func(tx transaction) error {
+				require.NoError(t, tx.followLetters())
+				_, err := tx.deleteLettersThrough("q", math.MaxInt64)
+				require.NoError(t, err)
+				return errInjected
+			})
+			require.ErrorIs(t, err, errInjected)
+			return nil
+		},
+	}
+	for name, call := range calls {
+		plant(t, path, "DELETE FROM dead_letters WHERE seq % 7 = 0 AND pipeline = 'p1' AND seq > 500",
+			`INSERT INTO dead_letters (pipeline, entry) VALUES ('q', '{"match_id":"q-1"}'), ('q', '{"match_id":"q-2"}'), ('q', '[]')`)
+		require.NoError(t, call(), name)
+		next++
+		requireIndexMatchesFile(t, s)
+		requirePages(t, s)
+	}
 }
 
 // SQLite reads JSON down to 1000 levels, and the port has no such limit.

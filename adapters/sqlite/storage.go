@@ -14,10 +14,12 @@ import (
 // Storage is a storage in one file. It implements [ports.Storage], [ports.Archiver], [ports.Backuper]
 // and [ports.HealthChecker].
 type Storage struct {
-	file    *sqlitefile.File
-	depth   int64
-	letters letterIndex // touched under the writer only
-	calls   *fence
+	file  *sqlitefile.File
+	depth int64
+	calls *fence
+
+	letters   letterIndex // touched under the writer only, as is
+	lettersAt int64       // the data version that it was counted at; 0: not yet
 
 	// beforeStatement makes tests fail or wait at a statement that writes; nil otherwise.
 	beforeStatement func(statement string) error
@@ -53,7 +55,7 @@ func Open(ctx context.Context, options Options) (*Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Storage{file: file, depth: options.JournalDepth, letters: make(letterIndex), calls: newFence()}
+	s := &Storage{file: file, depth: options.JournalDepth, calls: newFence()}
 	if err := s.loadLetters(ctx, op); err != nil {
 		return nil, errors.Join(setupError(err), file.Close())
 	}
@@ -153,6 +155,11 @@ func (s *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 		}
 	}
 	return s.write(ctx, op, func(tx transaction) error {
+		if len(p.Settled)+len(letters) > 0 {
+			if err := tx.followLetters(); err != nil {
+				return err
+			}
+		}
 		if p.Checkpoint != nil {
 			if _, err := tx.Exec(upsertCheckpoint, string(pipeline), checkpoint); err != nil {
 				return err
@@ -223,7 +230,7 @@ func (s *Storage) Verify(ctx context.Context) error {
 	if err := s.call(func() error { return s.file.Verify(ctx) }); err != nil {
 		return err
 	}
-	return s.export(ctx, "storage.verify", func(types.Record) error { return nil })
+	return s.export(ctx, "storage.verify", s.everyLetter, func(types.Record) error { return nil })
 }
 
 // HealthCheck implements [ports.HealthChecker].

@@ -31,6 +31,9 @@ func (f *File) Backup(ctx context.Context, path string) (err error) {
 	if besides && strings.HasPrefix(filepath.Base(path), filepath.Base(f.path)) {
 		return ports.Errorf(ports.CodeInvalidInput, op, "%s would lie among the files of the store itself: choose another name", path)
 	}
+	if owner := ownerOf(path); owner != "" {
+		return ports.Errorf(ports.CodeInvalidInput, op, "%s would lie among the files of the store %s: choose another name", path, owner)
+	}
 	if _, err := os.Lstat(path); err == nil {
 		return ports.Errorf(ports.CodeAlreadyExists, op, "%s exists: a backup never overwrites, choose another name", path)
 	}

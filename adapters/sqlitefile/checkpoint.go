@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // checkpointBytes is the size of the log from which it is copied into the database.
@@ -62,6 +64,7 @@ func (k *checkpointer) consider(f *File) {
 func (k *checkpointer) tail(f *File) {
 	f.mu.Lock()
 	size := f.stats.LogBytes
+	full := errors.Is(f.last, ports.ErrDiskFull) // which everybody is told
 	f.mu.Unlock()
 	if size > k.threshold.Load()+maxLogBytes-checkpointBytes {
 		k.wg.Wait()
@@ -70,10 +73,17 @@ func (k *checkpointer) tail(f *File) {
 		return
 	}
 	k.tailDue.Store(false)
+	k.wg.Wait() // on a full disk it is due at any time
 	frames, copied, err := f.writer.copyLog()
+	if err != nil && full {
+		return
+	}
 	if err != nil {
 		f.warn("the log could not be copied into the database", err)
 		return
+	}
+	if err := f.measureDatabase(); err != nil {
+		f.warn("the size of the database could not be read", err)
 	}
 	whole := frames == copied
 	f.mu.Lock()
@@ -97,8 +107,10 @@ func (k *checkpointer) tail(f *File) {
 
 // copyLog copies as much of the log as no reader needs, and returns how many frames the log has and
 // how many of them are copied.
-func (c *Conn) copyLog() (frames, copied int64, err error) {
-	rows, err := c.db.Query("PRAGMA wal_checkpoint(PASSIVE)", nil)
+func (c *Conn) copyLog() (frames, copied int64, err error) { return c.checkpoint("PASSIVE") }
+
+func (c *Conn) checkpoint(mode string) (frames, copied int64, err error) {
+	rows, err := c.db.Query("PRAGMA wal_checkpoint("+mode+")", nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -43,6 +43,7 @@ type File struct {
 	closing chan struct{}
 
 	checkpoints checkpointer
+	extent      extent
 	rows        int       // size of the batch before; only used by whoever leads, as is
 	blocked     time.Time // since when another process has the lock; zero: not now
 }
@@ -87,6 +88,9 @@ func newFile(o Options) (*File, error) {
 	if err != nil {
 		return nil, ports.Errorf(ports.CodeInvalidConfig, "open", "the path %q of a %s cannot be made absolute: %w", o.Path, o.Kind, err)
 	}
+	if len(path) > maxPathBytes {
+		return nil, ports.Errorf(ports.CodeInvalidConfig, "open", "the path %q of a %s has %d bytes, made absolute: the engine opens at most %d", path, o.Kind, len(path), maxPathBytes)
+	}
 	if o.BusyTimeout == 0 {
 		o.BusyTimeout = defaultBusyTimeout
 	}
@@ -116,10 +120,31 @@ func newFile(o Options) (*File, error) {
 	return f, nil
 }
 
+// sidecars are what the name of a store is lengthened by for the files beside it.
+var sidecars = []string{"-wal", "-shm", "-journal", ".lock"}
+
+// ownerOf names the store to whose files a path belongs by its name, "" if there is none.
+func ownerOf(path string) string {
+	for _, suffix := range sidecars {
+		owner, found := strings.CutSuffix(path, suffix)
+		if !found {
+			continue
+		}
+		if info, err := os.Stat(owner); err == nil && info.Mode().IsRegular() {
+			return owner
+		}
+	}
+	return ""
+}
+
 // checkKind refuses what is there unless it is a regular file of one name. The engine keeps its log
 // beside the name by which it finds a file, and the lock is on that name's directory, so that owners
 // who come by different names would neither see each other nor each other's log.
 func (f *File) checkKind() error {
+	// A lock file is empty, and would be taken for a new store.
+	if owner := ownerOf(f.path); owner != "" {
+		return f.refuse("it has the name of a file that belongs to the store %s: use another path", owner)
+	}
 	var st unix.Stat_t
 	err := unix.Lstat(f.path, &st)
 	switch kind := st.Mode & unix.S_IFMT; {
@@ -200,6 +225,9 @@ func (f *File) HealthCheck(ctx context.Context) error {
 		return err
 	}
 	if err := f.checkIdentity("health"); err != nil {
+		return err
+	}
+	if err := f.checkExtentAside("health"); err != nil {
 		return err
 	}
 	if last == nil || !stale || errors.Is(last, ports.ErrCorrupt) {
@@ -331,7 +359,8 @@ func (f *File) identify() error {
 		}
 	}
 	f.ids = list
-	return nil
+	f.measureLog()
+	return f.setupError(f.measureDatabase())
 }
 
 // checkIdentity makes the store unhealthy for good when a file of it is not what it was.
@@ -345,13 +374,18 @@ func (f *File) checkIdentity(op string) error {
 		if now == (fileID{}) {
 			what = known.what + " was deleted or moved"
 		}
-		err := f.replacedError(op, what)
-		f.mu.Lock()
-		f.fault = err
-		f.mu.Unlock()
-		return err
+		return f.fail(op, what)
 	}
 	return nil
+}
+
+// fail makes the store unhealthy for good.
+func (f *File) fail(op, what string) error {
+	err := f.replacedError(op, what)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = err
+	return err
 }
 
 var _ interface {

@@ -293,15 +293,16 @@ func TestVersionedStepsRunOnceAndTogether(t *testing.T) {
 // A version is a small number that any program may count with.
 func TestADatabaseOfTheSameVersionAndOtherTablesIsAnotherPrograms(t *testing.T) {
 	t.Parallel()
-	ours := Versioned("CREATE TABLE a (x, y)", "CREATE TABLE b (x)")
+	ours := Versioned("CREATE TABLE a (x, y)", "CREATE TABLE b (x); CREATE INDEX b_x ON b (x)")
 	for name, c := range map[string]struct {
 		theirs Schema
 		lacks  string
 	}{
-		"other tables":              {Versioned("CREATE TABLE z (x)"), "a.x"},
-		"a table of another form":   {Versioned("CREATE TABLE a (x, z)"), "a.y"},
-		"a table of an older step":  {Versioned("CREATE TABLE a (x, y)", "CREATE TABLE c (x)"), "b.x"},
-		"names that look like ours": {Versioned(`CREATE TABLE "a.x" (y)`, "SELECT 1"), "a.x"},
+		"other tables":              {Versioned("CREATE TABLE z (x)"), "column a.x"},
+		"a table of another form":   {Versioned("CREATE TABLE a (x, z)"), "column a.y"},
+		"a table of an older step":  {Versioned("CREATE TABLE a (x, y)", "CREATE TABLE c (x)"), "column b.x"},
+		"names that look like ours": {Versioned(`CREATE TABLE "a.x" (y)`, "SELECT 1"), "column a.x"},
+		"an index that was dropped": {Versioned("CREATE TABLE a (x, y)", "CREATE TABLE b (x)"), "index b_x"},
 	} {
 		o := itemOptions(t.TempDir())
 		o.Ownership, o.Schema = ExclusiveFile, c.theirs
@@ -310,7 +311,7 @@ func TestADatabaseOfTheSameVersionAndOtherTablesIsAnotherPrograms(t *testing.T) 
 		o.Schema = ours
 		_, err := Open(t.Context(), o)
 		require.ErrorIs(t, err, ports.ErrUnsupported, name)
-		require.ErrorContains(t, err, "without the column "+c.lacks, name)
+		require.ErrorContains(t, err, "without the "+c.lacks, name)
 		require.ErrorIs(t, VerifyFile(t.Context(), o), ports.ErrUnsupported, name)
 		assert.Equal(t, before, tree(t, filepath.Dir(o.Path)), name)
 	}

@@ -159,6 +159,9 @@ func (c *Conn) migrate(steps []string) error {
 	if err != nil {
 		return errors.Join(err, c.run("ROLLBACK"))
 	}
+	if version < 0 || version > int64(len(steps)) { // somebody has raised it since it was looked at
+		return errors.Join(fmt.Errorf("found schema version %d, this build supports 0 to %d", version, len(steps)), c.run("ROLLBACK"))
+	}
 	pending := steps[version:]
 	if len(pending) > 0 {
 		pending = append(pending[:len(pending):len(pending)], "PRAGMA user_version = "+strconv.Itoa(len(steps)))
@@ -318,27 +321,27 @@ func (s Schema) check(f *File, db *sqlite3.SQLiteConn) error {
 	return s.checkTables(f, db, version)
 }
 
-// checkTables refuses a database that counts its versions as this schema does, and is another
-// program's: it lacks a table or a column that the steps taken so far have made.
+// checkTables refuses a database that counts its versions as this schema does, and lacks a column or an
+// index that the steps taken so far have made: it is another program's, or one has changed it.
 func (s Schema) checkTables(f *File, db *sqlite3.SQLiteConn, version int64) error {
-	want, err := s.columns(version)
+	want, err := s.partsOf(version)
 	if err != nil {
 		return err
 	}
-	found, err := columnsOf(db)
+	found, err := parts(db)
 	if err != nil {
 		return err
 	}
-	for _, column := range want {
-		if !slices.Contains(found, column) {
-			return f.refuse("found schema version %d without the column %s: it is another program's", version, column)
+	for _, part := range want {
+		if !slices.Contains(found, part) {
+			return f.refuse("found schema version %d without the %s: it is another program's, or one has changed it", version, part)
 		}
 	}
 	return nil
 }
 
-// columns of the tables that the first steps make, found by making them in memory.
-func (s Schema) columns(version int64) (names []string, err error) {
+// partsOf lists what the first steps make, by making it in memory.
+func (s Schema) partsOf(version int64) (names []string, err error) {
 	db, err := dial(InMemory, modeMemory, 0)
 	if err != nil {
 		return nil, err
@@ -349,12 +352,14 @@ func (s Schema) columns(version int64) (names []string, err error) {
 			return nil, err
 		}
 	}
-	return columnsOf(db)
+	return parts(db)
 }
 
-// columnsOf lists the columns of all tables as table.column.
-func columnsOf(db *sqlite3.SQLiteConn) ([]string, error) {
-	text, err := scalar[string](db, "SELECT coalesce(group_concat(t.name || '.' || c.name, char(10)), '') FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'")
+// parts lists the columns of all tables, and the indexes that have a name of their own.
+func parts(db *sqlite3.SQLiteConn) ([]string, error) {
+	text, err := scalar[string](db, `SELECT coalesce(group_concat(part, char(10)), '') FROM (
+SELECT 'column ' || t.name || '.' || c.name AS part FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'
+UNION ALL SELECT 'index ' || name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL)`)
 	return strings.Split(text, "\n"), err
 }
 

@@ -94,7 +94,11 @@ func (f *File) settled() bool {
 func (f *File) ownLockFile(store string, flags int) (*ownership, error) {
 	path := lockFile(store)
 	for {
-		_, statErr := os.Lstat(path)
+		info, statErr := os.Lstat(path)
+		// Opening what belongs to somebody else, and closing it, would take its owner's locks away.
+		if statErr == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			return nil, f.refuse("%s, which is to be its lock, holds %d bytes: it is no lock file, move it away or use another path", path, info.Size())
+		}
 		// What is no regular file may make the open wait for somebody.
 		file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if errors.Is(err, os.ErrNotExist) && flags&os.O_CREATE == 0 {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
+
+	"github.com/stowage-go/stowage/ports"
 )
 
 // medium is what a store lies on. What differs between a file and memory is here.
@@ -13,6 +16,10 @@ type medium interface {
 	// enter waits until the writer's connection is free for a batch; leave frees it.
 	enter(ctx context.Context, f *File, op string) error
 	leave(f *File)
+	// check finds out whether the files are still those of the only owner, before a batch; ended is told
+	// of its end.
+	check(f *File, op string) error
+	ended(f *File, batch []*write)
 	// committed is told of every commit.
 	committed(f *File)
 	// aside lends a connection to something that takes long, until done is called.
@@ -43,6 +50,21 @@ func (disk) open(f *File) (err error) {
 func (disk) enter(context.Context, *File, string) error { return nil }
 
 func (disk) leave(*File) {}
+
+func (disk) check(f *File, op string) error {
+	if err := f.checkIdentity(op); err != nil {
+		return err
+	}
+	return f.checkExtent(op)
+}
+
+func (disk) ended(f *File, batch []*write) {
+	f.measureLog()
+	// The log may hold what is needed: once it is copied, it is written from its front again.
+	if slices.ContainsFunc(batch, func(w *write) bool { return errors.Is(w.err, ports.ErrDiskFull) }) {
+		f.checkpoints.tailDue.Store(true)
+	}
+}
 
 func (disk) committed(f *File) { f.checkpoints.consider(f) }
 
@@ -105,6 +127,10 @@ func (m memory) enter(ctx context.Context, f *File, op string) error {
 }
 
 func (memory) leave(f *File) { f.readers <- f.writer }
+
+func (memory) check(*File, string) error { return nil }
+
+func (memory) ended(*File, []*write) {}
 
 func (memory) committed(*File) {}
 

@@ -87,4 +87,7 @@ const (
 	defaultReaders     = 2
 
 	minPageSize = 512 // SQLite's
+
+	// maxPathBytes is SQLite's 512, less what it and a new store append.
+	maxPathBytes = 512 - len("-journal") - len("..new")
 )

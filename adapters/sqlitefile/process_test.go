@@ -325,6 +325,41 @@ func TestAFullDiskFailsClearlyAndGoesOnOnceItIsFreed(t *testing.T) {
 	require.NoError(t, f.Verify(t.Context()))
 }
 
+// A log that fills the disk is used again from its front: what needs no room of its own goes on, such as
+// a deletion, which may be what makes room.
+func TestAFullDiskTakesWhatNeedsNoRoom(t *testing.T) {
+	t.Parallel()
+	dir := mountTmpfs(t, "size=2m")
+	f := open(t, itemOptions(dir))
+	for i := range 10 {
+		require.NoError(t, f.WriteOne(t.Context(), "fill", func(tx *Tx) error {
+			_, err := tx.Exec(insertRow, fmt.Sprint(i), make([]byte, 10_000))
+			return err
+		}))
+	}
+	require.NoError(t, f.Close())
+	f = open(t, itemOptions(dir)) // the log is in the database, which has its size
+	failed := 0
+	for i := range 200 {
+		err := f.WriteOne(t.Context(), "change", func(tx *Tx) error {
+			_, err := tx.Exec("UPDATE item SET body = ?1", []byte(strings.Repeat(string(rune(0x41+i%26)), 10_000)))
+			return err
+		})
+		if err != nil {
+			require.ErrorIs(t, err, ports.ErrDiskFull)
+			failed++
+		}
+	}
+	assert.NotZero(t, failed, "the log has grown to the size of the disk")
+	assert.Less(t, failed, 50)
+	require.NoError(t, f.WriteOne(t.Context(), "delete", func(tx *Tx) error {
+		_, err := tx.Exec("DELETE FROM item")
+		return err
+	}))
+	require.NoError(t, f.HealthCheck(t.Context()))
+	require.NoError(t, f.Verify(t.Context()))
+}
+
 // Whatever room there is when a store is made, what is left when that fails can be opened once there
 // is more.
 func TestAStoreThatCouldNotBeMadeOnAFullDiskIsMadeOnceThereIsRoom(t *testing.T) {

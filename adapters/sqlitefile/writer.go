@@ -148,6 +148,7 @@ func (f *File) lead(own *write) {
 			f.rollback(batch, errGone)
 			f.conclude(batch, ports.Errorf(f.o.Failure, own.op, "%s %s: %w; nothing was done: repeat", f.o.Kind, f.path, errGone))
 		}
+		f.medium.ended(f, batch)
 		f.medium.leave(f)
 		for _, w := range batch {
 			if w != own {
@@ -183,11 +184,15 @@ func (f *File) begin(own *write) error {
 }
 
 func (f *File) beginEntered(own *write) error {
-	f.checkpoints.tail(f)
 	f.writer.op = own.op
 	if f.o.Ownership != SharedDirectory {
-		return f.tryBegin(own.op)
+		if err := f.medium.check(f, own.op); err != nil {
+			return err
+		}
+		f.checkpoints.tail(f)
+		return f.writer.control("BEGIN IMMEDIATE")
 	}
+	f.checkpoints.tail(f)
 	if err := f.writer.run("PRAGMA busy_timeout = 0"); err != nil {
 		return f.engineError(own.op, err)
 	}
