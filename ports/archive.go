@@ -60,8 +60,11 @@ type archiveCheckpoint struct {
 
 type archiveLetter struct {
 	Pipeline types.PipelineID `json:"pipeline"`
-	Letter   types.DeadLetter `json:"letter"`
+	Letter   strictLetter     `json:"letter"`
 }
+
+// strictLetter has no method that would pass over a member that a letter does not have.
+type strictLetter types.DeadLetter
 
 type archiveDelivery struct {
 	Pipeline types.PipelineID `json:"pipeline"`
@@ -125,7 +128,7 @@ func newArchiveLine(r types.Record) archiveLine {
 	case r.Checkpoint != nil:
 		return archiveLine{Checkpoint: &archiveCheckpoint{r.Pipeline, *r.Checkpoint}}
 	case r.DeadLetter != nil:
-		return archiveLine{DeadLetter: &archiveLetter{r.Pipeline, *r.DeadLetter}}
+		return archiveLine{DeadLetter: &archiveLetter{r.Pipeline, strictLetter(*r.DeadLetter)}}
 	case r.Pause != nil:
 		return archiveLine{Pause: r.Pause}
 	case r.Delivery != nil:
@@ -150,7 +153,8 @@ func (l archiveLine) record() types.Record {
 	case l.Checkpoint != nil:
 		return types.Record{Pipeline: l.Checkpoint.Pipeline, Checkpoint: &l.Checkpoint.Checkpoint}
 	case l.DeadLetter != nil:
-		return types.Record{Pipeline: l.DeadLetter.Pipeline, DeadLetter: &l.DeadLetter.Letter}
+		letter := types.DeadLetter(l.DeadLetter.Letter)
+		return types.Record{Pipeline: l.DeadLetter.Pipeline, DeadLetter: &letter}
 	case l.Pause != nil:
 		return types.Record{Pause: l.Pause}
 	case l.Delivery != nil:

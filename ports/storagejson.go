@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stowage-go/stowage/types"
 )
@@ -50,19 +51,16 @@ func EncodeDeadLetter(l types.DeadLetter) (string, error) {
 // has the match id at most.
 func DecodeDeadLetter(text string) (types.DeadLetter, error) {
 	var letter types.DeadLetter
-	err := DecodeJSON([]byte(text), &letter, AsStored, AllowUnknown)
+	raw := []byte(text)
+	err := errors.New("it is not valid JSON")
+	if utf8.Valid(raw) && json.Valid(raw) {
+		err = letter.UnmarshalJSON(raw)
+	}
 	if err == nil && letter.MatchID == "" {
 		err = errors.New(`the member "match_id" is missing`)
 	}
 	if err == nil {
 		return letter, nil
 	}
-	var id struct {
-		MatchID json.RawMessage `json:"match_id"`
-	}
-	var name types.MatchID
-	if json.Unmarshal([]byte(text), &id) != nil || json.Unmarshal(id.MatchID, &name) != nil {
-		name = ""
-	}
-	return types.DeadLetter{MatchID: name}, fmt.Errorf("the stored dead letter cannot be decoded: %w", err)
+	return types.DeadLetter{MatchID: letter.MatchID}, fmt.Errorf("the stored dead letter cannot be decoded: %w", err)
 }

@@ -114,81 +114,53 @@ func (e SinkEvent) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the tagged form and the bare match. Member names are exact; those that are
 // unknown are passed over.
 func (e *SinkEvent) UnmarshalJSON(text []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil || members == nil {
-		return errors.New("a sink event is an object")
+	var tag, data json.RawMessage
+	if err := (object{"type": &tag, "data": &data}).decode(text); err != nil {
+		return fmt.Errorf("a sink event cannot be read: %w", err)
 	}
-	tag, tagged := members["type"]
-	if !tagged {
-		match, err := bareMatch(members, text)
-		*e = SinkEvent{Match: match}
-		return err
-	}
-	var data map[string]json.RawMessage
-	if err := json.Unmarshal(members["data"], &data); err != nil || data == nil {
-		return errors.New("the data of a sink event is an object")
-	}
+	*e = SinkEvent{}
+	var err error
 	switch string(tag) {
+	case "":
+		e.Match, err = decodeMatch(text)
+		if err == nil && e.Match.Event == nil {
+			e.Match.Event = bytes.Clone(text)
+		}
 	case `"` + tagMatch + `"`:
-		match, err := matchOf(data)
-		*e = SinkEvent{Match: match}
-		return err
+		e.Match, err = decodeMatch(data)
 	case `"` + tagEmission + `"`:
-		emission, err := emissionOf(data)
-		*e = SinkEvent{Emission: emission}
-		return err
+		e.Emission, err = decodeEmission(data)
+	default:
+		err = errors.New(`its type is neither "match" nor "emission"`)
 	}
-	return errors.New(`the type of a sink event is neither "match" nor "emission"`)
+	if err != nil {
+		return fmt.Errorf("a sink event cannot be read: %w", err)
+	}
+	return nil
 }
 
-func bareMatch(members map[string]json.RawMessage, text []byte) (*Match, error) {
-	match, err := matchOf(members)
-	if match.Event == nil {
-		match.Event = bytes.Clone(text)
-	}
-	return match, err
-}
-
-func matchOf(members map[string]json.RawMessage) (*Match, error) {
+func decodeMatch(text []byte) (*Match, error) {
 	var m Match
-	var cursor map[string]json.RawMessage
-	m.Event = members["event"]
-	err := fill(members, map[string]any{
-		"match_id": &m.ID, "pipeline": &m.Pipeline, "monitor": &m.Monitor,
-		"cursor": &cursor, "event_index": &m.Index, "event_ts": &m.TS,
-	})
-	if err == nil {
-		err = fill(cursor, map[string]any{"primary": &m.Cursor.Primary, "secondary": &m.Cursor.Secondary})
-	}
+	var event json.RawMessage
+	err := object{
+		"match_id": (*string)(&m.ID), "pipeline": (*string)(&m.Pipeline), "monitor": (*string)(&m.Monitor),
+		"cursor":      object{"primary": &m.Cursor.Primary, "secondary": &m.Cursor.Secondary},
+		"event_index": &m.Index, "event_ts": &m.TS, "event": &event,
+	}.decode(text)
+	m.Event = bytes.Clone(event)
 	return &m, err
 }
 
-func emissionOf(members map[string]json.RawMessage) (*Emission, error) {
+func decodeEmission(text []byte) (*Emission, error) {
 	var e Emission
-	var inner map[string]json.RawMessage
-	err := fill(members, map[string]any{
-		"match": &inner, "key": &e.Key, "hits": &e.Hits, "first_ts": &e.FirstTS, "last_ts": &e.LastTS,
-	})
+	var match json.RawMessage
+	err := object{
+		"match": &match, "key": &e.Key, "hits": &e.Hits, "first_ts": &e.FirstTS, "last_ts": &e.LastTS,
+	}.decode(text)
 	if err != nil {
 		return nil, err
 	}
-	if inner == nil {
-		return nil, errors.New("the match of an emission is an object")
-	}
-	match, err := matchOf(inner)
-	e.Match = *match
+	m, err := decodeMatch(match)
+	e.Match = *m
 	return &e, err
-}
-
-// fill decodes the members that are there. encoding/json by itself would take other spellings of the
-// names.
-func fill(members map[string]json.RawMessage, into map[string]any) error {
-	for name, target := range into {
-		if text := members[name]; len(text) > 0 {
-			if err := json.Unmarshal(text, target); err != nil {
-				return fmt.Errorf("the member %q of a sink event is of another type", name)
-			}
-		}
-	}
-	return nil
 }

@@ -164,3 +164,79 @@ func TestPausesOfPartsBearTheirPipeline(t *testing.T) {
 		}
 	}
 }
+
+func TestLettersAreReadByExactNames(t *testing.T) {
+	t.Parallel()
+	const text = ` { "Match_ID" : "x" , "match_id":"m\u002d1","match_id":"second", "monitor":null,
+		"sink":"a","cursor":{"secondary":2,"primary":9223372036854775808,"x":[{"primary":1}]},
+		"attempts":3,"more":{"a":["}",{"b":"\\\""}]},"reason":"said \"no\"","payload":null}`
+	var got types.DeadLetter
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := types.DeadLetter{MatchID: "m-1", Sink: "a", Cursor: types.Cursor{Primary: 1 << 63, Secondary: 2}, Attempts: 3, Reason: `said "no"`}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, bad := range []string{
+		`[]`, `"m"`, `{"match_id":1}`, `{"cursor":[1,2]}`, `{"cursor":{"primary":1.5}}`, `{"cursor":{"primary":-1}}`,
+		`{"attempts":"3"}`, `{"attempts":1e3}`, `{"reason":{}}`, `{"payload":[]}`, `{"payload":{"type":"odd"}}`,
+	} {
+		var l types.DeadLetter
+		if err := json.Unmarshal([]byte(bad), &l); err == nil {
+			t.Errorf("%s was read as %+v", bad, l)
+		}
+	}
+	var broken types.DeadLetter
+	if err := json.Unmarshal([]byte(`{"attempts":"x","match_id":"m"}`), &broken); err == nil || broken.MatchID != "m" {
+		t.Errorf("of a broken letter the match id is %q, with the error %v", broken.MatchID, err)
+	}
+}
+
+// FuzzLetters holds the decoder to encoding/json for what both read alike: texts without other
+// spellings of the names and without names that come twice, which a round trip takes away.
+func FuzzLetters(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"match_id":"m","payload":{"type":"match","data":{"event":{"a":[1,"}"]}}}}`, `{"match_id":"\`, `{"a":[}`, `{"a"`,
+		`{"match_id":"é\u00e9\ud83d\ude00","cursor":{"primary":1,"secondary":2},"attempts":7}`, ` {"reason" : "x" } `, `{"a":"b"`, `{:`, "\xff",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var letter types.DeadLetter
+		direct := letter.UnmarshalJSON(text) // whatever it is, it does not panic
+		if !json.Valid(text) || direct != nil {
+			return
+		}
+		again, err := json.Marshal(letter)
+		if err != nil {
+			t.Fatalf("%s was read as what cannot be written: %v", text, err)
+		}
+		var plain struct {
+			MatchID string `json:"match_id"`
+			Reason  string `json:"reason"`
+			Cursor  types.Cursor
+			Payload json.RawMessage `json:"payload"`
+		}
+		if err := json.Unmarshal(again, &plain); err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+		if plain.MatchID != string(letter.MatchID) || plain.Reason != letter.Reason || plain.Cursor != letter.Cursor {
+			t.Errorf("%s: got %+v and %+v", text, letter, plain)
+		}
+		var back types.DeadLetter
+		if err := json.Unmarshal(again, &back); err != nil || back.MatchID != letter.MatchID {
+			t.Errorf("%s: written as %s, read as %+v with %v", text, again, back, err)
+		}
+	})
+}
+
+func BenchmarkLetter(b *testing.B) {
+	text := []byte(`{"match_id":"match-000001","monitor":"strong","sink":"alerts","cursor":{"primary":1,"secondary":0},"attempts":3,"reason":"status 503","payload":{"type":"match","data":{"match_id":"match-000001","pipeline":"quakes","monitor":"strong","cursor":{"primary":1,"secondary":0},"event_index":0,"event_ts":1767323045000,"event":{"mag":4.5,"place":"10 km W of Somewhere","time":1767323045000,"depth":10.2}}}}`)
+	for b.Loop() {
+		var l types.DeadLetter
+		if err := l.UnmarshalJSON(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -74,6 +74,23 @@ type DeadLetter struct {
 	Payload *SinkEvent `json:"payload,omitempty"`
 }
 
+// UnmarshalJSON reads the JSON form. Member names are exact; those that are unknown are passed over. A
+// payload that is null is none.
+func (l *DeadLetter) UnmarshalJSON(text []byte) error {
+	*l = DeadLetter{}
+	var payload json.RawMessage
+	err := object{
+		"match_id": (*string)(&l.MatchID), "monitor": (*string)(&l.Monitor), "sink": (*string)(&l.Sink),
+		"cursor":   object{"primary": &l.Cursor.Primary, "secondary": &l.Cursor.Secondary},
+		"attempts": &l.Attempts, "reason": &l.Reason, "payload": &payload,
+	}.decode(text)
+	if err != nil || payload == nil || string(payload) == "null" {
+		return err
+	}
+	l.Payload = new(SinkEvent)
+	return l.Payload.UnmarshalJSON(payload)
+}
+
 // Clone is a copy that shares no memory with l.
 func (l DeadLetter) Clone() DeadLetter {
 	if l.Payload == nil {
