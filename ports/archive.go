@@ -272,7 +272,7 @@ func (a *archiveReader) next() (record types.Record, end bool, err error) {
 // end checks the last line: nothing else stands in it, nothing follows it, and it counts right.
 func (a *archiveReader) end(line archiveLine) error {
 	if line.End.Records != a.records {
-		return a.fail("the archive was written with %d records and has %d: a part of it is missing", line.End.Records, a.records)
+		return a.fail("the archive was written with %d records and has %d: it was changed", line.End.Records, a.records)
 	}
 	if line.Format != "" || line.categories() != 0 {
 		return a.fail("the end is no record")

@@ -108,7 +108,7 @@ func TestAnArchiveThatWasCutOffIsNoticed(t *testing.T) {
 		without := strings.Join(append(append([]string{}, lines[:i]...), lines[i+1:]...), "")
 		_, err := readArchive(without)
 		require.ErrorIs(t, err, ports.ErrInvalidInput, "without line %d", i+1)
-		require.ErrorContains(t, err, "a part of it is missing")
+		require.ErrorContains(t, err, "it was changed")
 	}
 }
 

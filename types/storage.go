@@ -61,7 +61,7 @@ type PipelineCheckpoint struct {
 }
 
 // DeadLetter is a match that a sink gave up on (R197).
-type DeadLetter struct {
+type DeadLetter struct { //nolint:recvcheck // a value is cloned, and unmarshalling needs a pointer
 	MatchID MatchID   `json:"match_id"`
 	Monitor MonitorID `json:"monitor"`
 	Sink    SinkID    `json:"sink"`

@@ -239,6 +239,7 @@ type call struct {
 	status   int    // of a success, 0 means 200
 	also     int    // another status whose body is an answer, not an error
 	answer   any    // nil if none is expected
+	partial  any    // takes what an error says beside that it is one; nil if nothing is expected
 	check    func() bool
 	options  []ports.DecodeOption // of the answer
 	long     bool                 // only the caller's context ends it
@@ -351,6 +352,12 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 		return response{got.Header, text}, nil
 	}
 	if err, ok := ports.DecodeWireError(got.StatusCode, text); ok {
+		if call.partial == nil {
+			return response{}, err
+		}
+		if wrong := ports.DecodeJSON(text, call.partial, ports.AllowUnknown); wrong != nil {
+			return response{}, c.foreign(call, wrong)
+		}
 		return response{}, err
 	}
 	return response{}, c.foreign(call, fmt.Errorf("the answer is status %d without an error of this API", got.StatusCode))

@@ -114,7 +114,8 @@ func letterCountsOf(wire []letterCount) []types.LetterCount {
 	return counts
 }
 
-// Letters implements [Control]. A page ends early at 16 MiB of letters.
+// Letters implements [Control]. A page ends early at 16 MiB of letters. With a filter the daemon has to
+// read all letters: only ctx ends it then.
 func (c *Client) Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, skip, take int) (types.LetterPage, error) {
 	const op = "admin.listLetters"
 	if err := ports.CheckLetterQuery(op, pipeline, types.LetterQuery{Skip: skip, Take: take}); err != nil {
@@ -136,6 +137,7 @@ func (c *Client) Letters(ctx context.Context, pipeline types.PipelineID, filter 
 	}
 	call := call{
 		op: op, path: lettersPath(pipeline) + "?" + query.Encode(), answer: &answer, options: asStored,
+		long:  filter != types.LetterFilter{},
 		check: func() bool { return answer.Letters != nil && answer.Total != nil && answer.Through != nil },
 	}
 	if err := c.call(ctx, call); err != nil {
@@ -199,14 +201,14 @@ func (c *Client) letterCall(ctx context.Context, pipeline types.PipelineID, id t
 	return c.call(ctx, call)
 }
 
-// PreviewLetters implements [Control].
+// PreviewLetters implements [Control]. The daemon may have to read all letters: only ctx ends it.
 func (c *Client) PreviewLetters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter) (types.LetterPreview, error) {
 	var answer struct {
 		Count   *int64 `json:"count"`
 		Through *int64 `json:"through"`
 	}
 	err := c.lettersCall(ctx, pipeline, actionPreview, types.LetterSelection{Filter: filter}, call{
-		op: "admin.previewLetters", question: true, answer: &answer, check: func() bool { return answer.Count != nil && answer.Through != nil },
+		op: "admin.previewLetters", question: true, long: true, answer: &answer, check: func() bool { return answer.Count != nil && answer.Through != nil },
 	})
 	if err != nil {
 		return types.LetterPreview{}, err
@@ -214,12 +216,14 @@ func (c *Client) PreviewLetters(ctx context.Context, pipeline types.PipelineID, 
 	return types.LetterPreview{Count: *answer.Count, Through: *answer.Through}, nil
 }
 
-// ReplayLetters implements [Control]. It takes as long as it takes: only ctx ends it.
+// ReplayLetters implements [Control]. It takes as long as it takes: only ctx ends it. With an error the
+// result is what the daemon says was done, and zero where no answer tells.
 func (c *Client) ReplayLetters(ctx context.Context, pipeline types.PipelineID, selection types.LetterSelection) (types.BulkResult, error) {
 	return c.bulkCall(ctx, pipeline, actionReplay, selection, "admin.replayLetters")
 }
 
-// DiscardLetters implements [Control]. It takes as long as it takes: only ctx ends it.
+// DiscardLetters implements [Control]. It takes as long as it takes, and its result is one, as with
+// ReplayLetters.
 func (c *Client) DiscardLetters(ctx context.Context, pipeline types.PipelineID, selection types.LetterSelection) (types.BulkResult, error) {
 	return c.bulkCall(ctx, pipeline, actionDiscard, selection, "admin.discardLetters")
 }
@@ -231,16 +235,16 @@ func (c *Client) bulkCall(ctx context.Context, pipeline types.PipelineID, action
 		Failures []letterFailure `json:"failures"`
 	}
 	err := c.lettersCall(ctx, pipeline, action, selection, call{
-		op: op, long: true, answer: &answer, check: func() bool { return answer.Done != nil && answer.Failed != nil },
+		op: op, long: true, answer: &answer, partial: &answer, check: func() bool { return answer.Done != nil && answer.Failed != nil },
 	})
-	if err != nil {
+	if answer.Done == nil || answer.Failed == nil {
 		return types.BulkResult{}, err
 	}
 	result := types.BulkResult{Done: *answer.Done, Failed: *answer.Failed}
 	for _, f := range answer.Failures {
 		result.Failures = append(result.Failures, types.LetterFailure{MatchID: f.MatchID, Err: f.Error.Err()})
 	}
-	return result, nil
+	return result, err
 }
 
 func (c *Client) lettersCall(ctx context.Context, pipeline types.PipelineID, action string, selection types.LetterSelection, call call) error {

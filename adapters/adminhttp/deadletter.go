@@ -65,6 +65,12 @@ type bulkResult struct {
 	Failures []letterFailure `json:"failures"`
 }
 
+// bulkFailure is the error of an action that ended in the middle, with what was done until then.
+type bulkFailure struct {
+	ports.WireError
+	bulkResult
+}
+
 type letterFailure struct {
 	MatchID types.MatchID   `json:"match_id"`
 	Error   ports.WireError `json:"error"`
@@ -228,20 +234,26 @@ func (h *Handler) actOnLetters(w http.ResponseWriter, r *http.Request) error {
 	if ended := r.Context().Err(); err != nil && ended != nil && errors.Is(err, ended) {
 		return ports.Errorf(ports.CodeOutcomeUnknown, op, "the %s of letters of the pipeline %q was ended after %d of them, because the client has gone or the daemon stops; what was done stays done: %w", request.Action, pipeline, result.Done, err)
 	}
-	if err != nil {
-		return partly(request.Action, result, err)
-	}
 	answer := bulkResult{result.Done, result.Failed, make([]letterFailure, len(result.Failures))}
 	for i, f := range result.Failures {
 		answer.Failures[i] = letterFailure{f.MatchID, ports.NewWireError(f.Err)}
 	}
-	return h.answer(w, http.StatusOK, answer)
+	switch {
+	case err == nil:
+		return h.answer(w, http.StatusOK, answer)
+	case result.Done+result.Failed == 0:
+		return err
+	}
+	wire := ports.NewWireError(partly(request.Action, result, err))
+	h.Log.Warn("an action on dead letters ended in the middle", "action", request.Action, "pipeline", pipeline,
+		"done", result.Done, "failed", result.Failed, "code", wire.Code, "reason", wire.Context.Reason, "message", wire.Message)
+	return h.answer(w, wire.HTTPStatusCode, bulkFailure{wire, answer})
 }
 
 // partly makes the error of an action that ended in the middle say how far it came.
 func partly(action string, result types.BulkResult, err error) error {
 	var e *ports.Error
-	if result.Done+result.Failed == 0 || !errors.As(err, &e) {
+	if !errors.As(err, &e) {
 		return err
 	}
 	told := *e

@@ -450,6 +450,8 @@ func TestRequestsThatAreNotExactAreRefusedWithoutEffect(t *testing.T) {
 		{"POST", "/v1/queues/orders/token", `{"overlapSeconds":604800.001}`, 400}, {"POST", "/v1/queues/orders/token", `{"overlapSeconds":1e300}`, 400},
 		{"POST", "/v1/queues/orders/token", `{"overlapSeconds":"1"}`, 400}, {"POST", "/v1/queues/orders/token", `{"overlapSeconds":null}`, 400},
 		{"POST", "/v1/queues/orders/token", `{"overlapSeconds":1,"overlapSeconds":1}`, 400},
+		{"POST", "/v1/queues/orders/backup", `{"path":"/a\u0000b"}`, 400}, {"POST", "/v1/queues/orders/backup", `{"path":"/` + strings.Repeat("x", 4096) + `"}`, 400},
+		{"POST", "/v1/storage/backup", `{"path":"/a\u0000b"}`, 400}, {"POST", "/v1/storage/backup", `{"path":"` + strings.Repeat("x", 60_000) + `"}`, 400},
 	} {
 		status, _, body := r.do(t, c.method, c.path, c.body)
 		t.Logf("%s %s %.40s", c.method, c.path, c.body)

@@ -39,6 +39,9 @@ type Options struct {
 	// CheckTimeout is how long all of them together may take, and each part of /statusz; zero means 5
 	// seconds.
 	CheckTimeout time.Duration
+	// Abort is closed when a process that stops waits no longer for an export: one that is not whole by
+	// then is cut off, so that it does not keep the storage open. Nil: never.
+	Abort <-chan struct{}
 	// Version is told by /readyz and /statusz; empty leaves it out.
 	Version string
 	// Clock is the daemon's; nil means the system's.

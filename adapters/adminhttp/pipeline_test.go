@@ -234,8 +234,32 @@ func TestAnActionThatTheStorageEndsSaysHowFarItCame(t *testing.T) {
 		return nil
 	}
 	status, _, body := r.do(t, "POST", "/v1/deadletters/earthquakes", `{"action":"replay"}`)
-	refused(t, 507, ports.CodeBackendFailed, status, body)
-	assert.Contains(t, body, "the replay came to an end after 1 letters that are done and 0 that stay: the disk is full")
+	assert.Equal(t, 507, status)
+	assert.Equal(t, `{"code":"BACKEND_FAILED","message":"the replay came to an end after 1 letters that are done and 0 that stay: the disk is full","retryable":true,"httpStatusCode":507,"context":{"reason":"disk_full","op":"storage.deleteDeadLetter"},"done":1,"failed":0,"failures":[]}`, body)
+
+	bare := fixture.DeadLetter(3)
+	bare.Payload = nil
+	r = newRig(t)
+	r.record(t, bare, fixture.DeadLetter(1), fixture.DeadLetter(2))
+	r.control.deliver = func(_ context.Context, e types.SinkEvent) error {
+		if e.Origin().ID == fixture.MatchID(2) {
+			return ports.Errorf(ports.CodeStoreClosed, "control.replayLetters", "the process stops")
+		}
+		return nil
+	}
+	client := newClient(t, r.server.URL, adminToken, adminhttp.ClientOptions{})
+	result, err := client.ReplayLetters(t.Context(), fixture.Pipeline, types.LetterSelection{})
+	require.ErrorIs(t, err, ports.ErrStoreClosed)
+	require.True(t, ports.IsTransient(err))
+	assert.EqualValues(t, 1, result.Done)
+	assert.EqualValues(t, 1, result.Failed)
+	require.Len(t, result.Failures, 1)
+	require.ErrorIs(t, result.Failures[0].Err, ports.ErrNoPayload)
+	assert.Contains(t, r.log.String(), "an action on dead letters ended in the middle")
+
+	result, err = client.ReplayLetters(t.Context(), fixture.Pipeline, types.LetterSelection{Filter: types.LetterFilter{Sink: fixture.Sink}, Through: 99})
+	require.ErrorIs(t, err, ports.ErrStoreClosed)
+	assert.Zero(t, result.Done)
 }
 
 // What a client that has gone was promised is nothing; what is not begun is not done.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stowage-go/stowage/ports"
@@ -30,6 +31,21 @@ type rotateRequest struct {
 
 type backupRequest struct {
 	Path string `json:"path"`
+}
+
+// maxPath is the longest path that a system takes, in bytes.
+const maxPath = 4096
+
+func (b backupRequest) check(op string) error {
+	switch {
+	case len(b.Path) > maxPath:
+		return ports.Errorf(ports.CodeInvalidInput, op, "the path of the backup has %d bytes: give at most %d", len(b.Path), maxPath)
+	case !filepath.IsAbs(b.Path):
+		return ports.Errorf(ports.CodeInvalidInput, op, "the path of the backup is %q: give an absolute one of the daemon's machine", b.Path)
+	case strings.ContainsRune(b.Path, 0):
+		return ports.Errorf(ports.CodeInvalidInput, op, "the path of the backup %q has a zero byte in it, as none can: give another one", b.Path)
+	}
+	return nil
 }
 
 func newQueueInfo(q types.QueueInfo) queueInfo {
@@ -205,8 +221,8 @@ func (h *Handler) backup(w http.ResponseWriter, r *http.Request) error {
 	if err := body(op, w, r, &request); err != nil {
 		return err
 	}
-	if !filepath.IsAbs(request.Path) {
-		return ports.Errorf(ports.CodeInvalidInput, op, "the path of the backup is %q: give an absolute one of the daemon's machine", request.Path)
+	if err := request.check(op); err != nil {
+		return err
 	}
 	store, err := h.stored(op, r)
 	if err != nil {

@@ -1,10 +1,11 @@
 package adminhttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/stowage-go/stowage/ports"
@@ -34,8 +35,8 @@ func (h *Handler) backupStorage(w http.ResponseWriter, r *http.Request) error {
 	if err := body(op, w, r, &request); err != nil {
 		return err
 	}
-	if !filepath.IsAbs(request.Path) {
-		return ports.Errorf(ports.CodeInvalidInput, op, "the path of the backup is %q: give an absolute one of the daemon's machine", request.Path)
+	if err := request.check(op); err != nil {
+		return err
 	}
 	store, err := h.storageFile(op)
 	if err != nil {
@@ -65,7 +66,7 @@ func (h *Handler) verifyStorage(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) storageFile(op string) (ports.Backuper, error) {
 	store, ok := h.Storage.(ports.Backuper)
 	if !ok {
-		return nil, storageUnsupported(op, "the storage is not kept in a file")
+		return nil, storageUnsupported(op, "the storage is not kept in a file, so there is none to copy or to check: an export has all that it holds")
 	}
 	return store, nil
 }
@@ -83,7 +84,7 @@ func (h *Handler) exportStorage(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		err = out.begin()
 	} else {
-		_, err = ports.WriteArchive(r.Context(), out, archiver)
+		err = h.writeArchive(r.Context(), out, archiver)
 	}
 	if err == nil {
 		err = out.end()
@@ -95,6 +96,37 @@ func (h *Handler) exportStorage(w http.ResponseWriter, r *http.Request) error {
 	panic(http.ErrAbortHandler) // the one way to make net/http cut an answer off
 }
 
+// writeArchive writes the archive, and gives up when the process waits for it no longer.
+func (h *Handler) writeArchive(ctx context.Context, out *exportWriter, from ports.Archiver) error {
+	select {
+	case <-h.Abort:
+		return errAborted
+	default:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	done, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-h.Abort:
+			cancel(errAborted)
+			out.abort()
+		case <-done:
+		}
+	}()
+	_, err := ports.WriteArchive(ctx, out, from)
+	close(done)
+	<-watched
+	if errors.Is(context.Cause(ctx), errAborted) && err != nil {
+		err = errAborted
+	}
+	cancel(nil)
+	return err
+}
+
+// errAborted is what an export that is given up ends with.
+var errAborted = ports.Errorf(ports.CodeStoreClosed, "admin.exportStorage", "the daemon stops, and the export was not whole yet: repeat it when the daemon runs again")
+
 // exportWriter gives each chunk the time that a whole answer has otherwise, so that an export may take
 // long, and a client that takes nothing ends it.
 type exportWriter struct {
@@ -102,6 +134,9 @@ type exportWriter struct {
 	control *http.ResponseController
 	begun   bool
 	written int64
+
+	mu      sync.Mutex
+	aborted bool
 }
 
 func (e *exportWriter) begin() error {
@@ -146,8 +181,22 @@ func (e *exportWriter) end() error {
 	return e.allow(0)
 }
 
+// abort ends a write that waits for the client, and those that follow.
+func (e *exportWriter) abort() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.aborted = true
+	// An error means that the connection is gone, or has no deadlines; either way the context has ended.
+	_ = e.control.SetWriteDeadline(time.Now())
+}
+
 // allow sets the deadline of the writes that follow; none for zero.
 func (e *exportWriter) allow(timeout time.Duration) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.aborted {
+		return errAborted
+	}
 	var deadline time.Time
 	if timeout > 0 {
 		deadline = time.Now().Add(timeout)

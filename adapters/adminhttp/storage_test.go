@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -142,9 +143,9 @@ func (s exporting) Export(ctx context.Context, yield func(types.Record) error) e
 
 // newExporting serves a storage whose export is a function, as it is: what is held against the document
 // is kept back until it is whole.
-func newExporting(t *testing.T, export func(context.Context, func(types.Record) error) error) (*rig, *httptest.Server) {
+func newExporting(t *testing.T, export func(context.Context, func(types.Record) error) error, change ...func(*adminhttp.Options)) (*rig, *httptest.Server) {
 	t.Helper()
-	r := newRig(t, func(o *adminhttp.Options) { o.Storage = exporting{o.Storage.(*model.Storage), export} })
+	r := newRig(t, append(change, func(o *adminhttp.Options) { o.Storage = exporting{o.Storage.(*model.Storage), export} })...)
 	server := httptest.NewServer(r.handler)
 	t.Cleanup(server.Close)
 	return r, server
@@ -250,6 +251,36 @@ func TestAClientThatTakesNothingEndsAnExport(t *testing.T) {
 	for _, at := range w.set {
 		assert.WithinRange(t, at, started, time.Now().Add(ports.DefaultWriteTimeout))
 	}
+}
+
+// A client that is slow does not keep the storage of a process that stops open.
+func TestAnExportIsCutOffWhenTheProcessWaitsForItNoLonger(t *testing.T) {
+	t.Parallel()
+	abort, taken, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r, server := newExporting(t, func(_ context.Context, yield func(types.Record) error) error {
+		for n := 0; ; n++ {
+			if err := yield(record(n)); err != nil {
+				once.Do(func() { close(ended) })
+				return err
+			}
+		}
+	}, func(o *adminhttp.Options) { o.Abort = abort })
+	failure := make(chan error, 1)
+	go func() {
+		stall := sync.OnceFunc(func() { close(taken); <-ended })
+		_, err := newClient(t, server.URL, adminToken, adminhttp.ClientOptions{}).ExportStorage(t.Context(), writerFunc(func(p []byte) (int, error) { stall(); return len(p), nil }))
+		failure <- err
+	}()
+	<-taken // and takes no more until the export has ended
+	close(abort)
+	require.ErrorIs(t, <-failure, ports.ErrBackendFailed)
+	require.Eventually(t, func() bool {
+		return strings.Contains(r.log.String(), "the daemon stops, and the export was not whole yet")
+	}, time.Minute, time.Millisecond)
+
+	status, _, body := r.do(t, "GET", "/v1/storage/export", "")
+	refused(t, 503, ports.CodeStoreClosed, status, body)
 }
 
 // Something between that hides a cut, as some proxies do, does not make an archive whole.

@@ -187,7 +187,7 @@ func (tx transaction) explain(op string, kind types.ResourceKind, id string, exp
 		return err
 	}
 	if !found {
-		return ports.Errorf(ports.CodeNotFound, op, "there is no resource %s/%s, expected version %d: create it, without a version", kind, id, expected)
+		return ports.Errorf(ports.CodeNotFound, op, "there is no resource %s/%s, expected version %d; nothing was changed", kind, id, expected)
 	}
 	return &ports.VersionConflictError{Op: op, Key: string(kind) + "/" + id, Expected: expected, Actual: version}
 }

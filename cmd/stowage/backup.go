@@ -215,8 +215,8 @@ func verifyCommand(a *app) *cobra.Command {
 version knows. What is wrong is said, and the exit code is 1.
 
 Nothing is changed. A store may be in use meanwhile; a queue and a storage that a daemon has are checked
-by the daemon, and the admin token is needed; with --server the storage is the daemon's in any case. A
-file must not be in use.`,
+by the daemon, and the admin token is needed; with --server the storage is the daemon's in any case. The
+daemon checks that every record of its storage can be decoded, too. A file must not be in use.`,
 		Example: `  stowage verify --kv-dir stowage-data/kv/default
   stowage verify --storage
   stowage verify --file orders-backup.sqlite`,

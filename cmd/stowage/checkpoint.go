@@ -119,6 +119,9 @@ otherwise the exit code is 4, and nothing is changed.`,
 		if err != nil {
 			return err
 		}
+		if cmd.Flags().Changed("module") && module == "" {
+			return usagef("--module is empty: name the source module, or leave it out")
+		}
 		change := types.CheckpointChange{Cursor: cursor, Override: override}
 		if cmd.Flags().Changed("module") {
 			change.Module = &module

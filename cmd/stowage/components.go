@@ -167,6 +167,8 @@ type handlerParts struct {
 	storage   ports.Storage // nil where there is none
 	module    string        // of the storage
 	sinks     ports.SinkResolver
+	stopping  <-chan struct{} // closed when a stop begins
+	abort     <-chan struct{} // closed when it waits no longer for answers that are long
 	stateDir  string
 	endpoint  string // under which applications reach the daemon
 	checks    map[string]func(context.Context) error
@@ -196,12 +198,13 @@ func newHandler(p handlerParts) (http.Handler, error) {
 		ReadToken:  read,
 		Endpoint:   p.endpoint,
 		Checks:     checks,
+		Abort:      p.abort,
 		Version:    p.version,
 		StartedAt:  p.startedAt,
 		Log:        p.log,
 	}
 	if p.storage != nil {
-		handle, err := control.New(control.Options{Storage: p.storage, Sinks: p.sinks, Log: p.log})
+		handle, err := control.New(control.Options{Storage: p.storage, Sinks: p.sinks, Stopping: p.stopping, Log: p.log})
 		if err != nil {
 			return nil, err
 		}

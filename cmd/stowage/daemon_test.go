@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
 )
 
@@ -392,6 +393,77 @@ func TestStopWaitsForNoSlowClient(t *testing.T) {
 	require.NoError(t, d.end(syscall.SIGTERM))
 	require.NoError(t, d.err, "the exit code is 0")
 	assert.Less(t, time.Since(began), ports.DefaultBodyTimeout-answerTimeout)
+}
+
+// SIGTERM in the middle of a replay of thousands: it ends behind the letter that is under way, says how
+// far it came, and fails no letter for a queue that the stop has closed.
+func TestStopInTheMiddleOfAReplay(t *testing.T) {
+	t.Parallel()
+	const letters = 3000
+	dir := t.TempDir()
+	config := filepath.Join(dir, "stowage.toml")
+	require.NoError(t, os.WriteFile(config, []byte(`[queue.orders]
+module = "localqueue"
+[[pipeline]]
+id = "quakes"
+[[pipeline.sink]]
+id = "alerts"
+module = "queue"
+queue = "orders"
+`), 0o600))
+	require.NoError(t, withStorageFile(t.Context(), &app{err: os.Stderr}, filepath.Join(dir, defaultStateDir, "storage", "storage.sqlite"), func(storage ports.Storage) error {
+		_, err := storage.(ports.Archiver).Import(t.Context(), func(yield func(types.Record, error) bool) {
+			for n := range letters {
+				letter := fixture.DeadLetter(n + 1)
+				if !yield(types.Record{Pipeline: "quakes", DeadLetter: &letter}, nil) {
+					return
+				}
+			}
+		})
+		return err
+	}))
+	start := func() (testDaemon, operatorClient) {
+		p, err := startProcess(dir, filepath.Join(dir, "daemon.log"), cleanEnvironment(), "--config", config)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, p.end(os.Kill)) })
+		d := testDaemon{p, dir}
+		token, err := d.reach().adminToken()
+		require.NoError(t, err)
+		client, err := newOperatorClient(d.address, token)
+		require.NoError(t, err)
+		return d, client
+	}
+	d, client := start()
+	type outcome struct {
+		result types.BulkResult
+		err    error
+	}
+	replayed := make(chan outcome, 1)
+	go func() {
+		result, err := client.ReplayLetters(t.Context(), "quakes", types.LetterSelection{})
+		replayed <- outcome{result, err}
+	}()
+	queue := d.queue(t, "orders")
+	require.Eventually(t, func() bool {
+		stats, err := queue.Stats(t.Context())
+		return err == nil && stats.Total > 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, d.end(syscall.SIGTERM))
+	require.NoError(t, d.err, "the exit code is 0")
+	got := <-replayed
+	require.ErrorIs(t, got.err, ports.ErrStoreClosed)
+	require.Positive(t, got.result.Done)
+	require.Less(t, got.result.Done, int64(letters))
+
+	d, client = start()
+	stats, err := d.queue(t, "orders").Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, got.result.Done, stats.Total)
+	page, err := client.Letters(t.Context(), "quakes", types.LetterFilter{}, 0, 1)
+	require.NoError(t, err)
+	assert.Equal(t, letters-got.result.Done, page.Total)
+	require.Len(t, page.Letters, 1)
+	assert.Equal(t, fixture.DeadLetter(int(got.result.Done)+1), page.Letters[0].Letter, "as it was")
 }
 
 // A stop waits for a request that is on its way; a second signal does not.

@@ -29,6 +29,17 @@ letter stays until a replay has delivered it, or until it is discarded.`,
 	return cmd
 }
 
+// checkFilterFlags refuses a filter that is there and empty, as one from a variable that is not set is:
+// it would pick every letter.
+func checkFilterFlags(cmd *cobra.Command) error {
+	for _, name := range []string{"monitor", "sink", "reason"} {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return usagef("--%s is empty: give it something to pick by, or leave it out", name)
+		}
+	}
+	return nil
+}
+
 // filterFlags adds the flags that pick letters.
 func filterFlags(cmd *cobra.Command) *types.LetterFilter {
 	f := &types.LetterFilter{}
@@ -56,6 +67,9 @@ reason.`,
 	cmd.Flags().IntVar(&skip, "skip", 0, "pass over so many letters")
 	cmd.Flags().IntVar(&take, "take", 100, "the most letters to list; any number")
 	return operation(a, cmd, func(client operatorClient, args []string) error {
+		if err := checkFilterFlags(cmd); err != nil {
+			return err
+		}
 		if len(args) == 0 {
 			for _, name := range []string{"monitor", "sink", "reason", "skip", "take"} {
 				if cmd.Flags().Changed(name) {
@@ -176,7 +190,9 @@ reason. A letter without a payload, and one whose pipeline, monitor or sink is p
 
 With filters or --all the command first counts the letters; it touches none that arrives later. On a
 terminal it asks before it begins; elsewhere it wants --yes. --dry-run counts only. The exit code is 8
-if some were delivered and others were not.`,
+if some were delivered and others were not, also when the daemon stopped or its storage failed in the
+middle; it is 7 when the connection broke, and letters may have been delivered. What is left may be
+replayed again.`,
 		Example: `  stowage deadletter replay earthquakes 4f2a
   stowage deadletter replay earthquakes --sink alerts --dry-run
   stowage dlq replay earthquakes --all --yes`,
@@ -192,7 +208,8 @@ func deadLetterDiscardCommand(a *app) *cobra.Command {
 		Long: `Remove dead letters for good: those that are named, those that the filters pick, or --all.
 
 With filters or --all the command first counts the letters; it touches none that arrives later. On a
-terminal it asks before it begins; elsewhere it wants --yes. --dry-run counts only.`,
+terminal it asks before it begins; elsewhere it wants --yes. --dry-run counts only. The exit code is 8
+if some were discarded and others were not, 7 when the connection broke.`,
 		Example: `  stowage deadletter discard earthquakes 4f2a
   stowage deadletter discard earthquakes --reason 'no such channel' --dry-run
   stowage dlq discard earthquakes --all --yes`,
@@ -210,6 +227,9 @@ func bulkCommand(a *app, cmd *cobra.Command, b bulk) *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the letters, and do nothing")
 	return operation(a, cmd, func(client operatorClient, args []string) error {
 		ctx, pipeline, named := cmd.Context(), types.PipelineID(args[0]), args[1:]
+		if err := checkFilterFlags(cmd); err != nil {
+			return err
+		}
 		filtered := *filter != types.LetterFilter{}
 		switch {
 		case len(named) > 0 && (filtered || all || dryRun):
@@ -241,8 +261,31 @@ func bulkCommand(a *app, cmd *cobra.Command, b bulk) *cobra.Command {
 			return err
 		}
 		result, err := b.many(client, ctx, pipeline, types.LetterSelection{Filter: *filter, Through: preview.Through})
-		return errors.Join(err, b.report(a, output.value, result))
+		if err != nil {
+			return b.cutShort(a, output.value, result, err)
+		}
+		return b.report(a, output.value, result)
 	})
+}
+
+// cutShort is the error of an action that ended before it had come through. What was done, as far as
+// that is known, is reported beside it.
+func (b bulk) cutShort(a *app, format string, result types.BulkResult, err error) error {
+	if result.Done+result.Failed == 0 {
+		return err
+	}
+	printed := b.report(a, format, result)
+	if outputClosed(printed, a.out.Name()) {
+		printed = nil // what ended the action is the news
+	}
+	var quiet *quietError
+	if printed != nil && !errors.As(printed, &quiet) {
+		err = errors.Join(err, printed)
+	}
+	if result.Done > 0 && !isUnknown(err) {
+		return &exitError{exitPartly, err}
+	}
+	return err
 }
 
 // each works on letters one by one, and goes on behind one that fails.
@@ -266,7 +309,7 @@ func (b bulk) each(ctx context.Context, a *app, client operatorClient, pipeline 
 			continue
 		}
 		if ctx.Err() != nil {
-			return errors.Join(err, b.report(a, format, result))
+			return b.cutShort(a, format, result, err)
 		}
 		result.Failed++
 		result.Failures = append(result.Failures, types.LetterFailure{MatchID: types.MatchID(name), Err: err})

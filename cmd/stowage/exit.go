@@ -100,6 +100,9 @@ func exitCode(err error) int {
 	}
 	var e *ports.Error
 	if errors.As(err, &e) {
+		if e.Code == ports.CodeInvalidConfig && errors.Is(err, fs.ErrPermission) {
+			return exitDenied // nothing is wrong with the configuration
+		}
 		if code, ok := exitReasons[e.Reason]; ok {
 			return code
 		}

@@ -55,6 +55,7 @@ func TestExitCode(t *testing.T) {
 		{"unknown", ran(port(ports.CodeOutcomeUnknown)), exitUnknown},
 		{"a code of a newer server", ran(port("SOMETHING_NEW")), exitFailed},
 		{"no permission", ran(&fs.PathError{Op: "open", Path: "f", Err: os.ErrPermission}), exitDenied},
+		{"no permission for what a configuration names", ran(ports.Errorf(ports.CodeInvalidConfig, "config", "the path cannot be used: %w", &fs.PathError{Op: "lstat", Path: "f", Err: os.ErrPermission})), exitDenied},
 		{"no file", ran(&fs.PathError{Op: "open", Path: "f", Err: os.ErrNotExist}), exitNotFound},
 		{"explicit", ran(exitf(exitPartly, "half")), exitPartly},
 		{"quiet", ran(&quietError{exitNotFound}), exitNotFound},

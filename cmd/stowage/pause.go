@@ -7,7 +7,7 @@ import (
 )
 
 const pauseTargets = `TARGET is pipeline, monitor or sink. The ID of a pipeline is its name; that of a monitor or a sink is
-PIPELINE/NAME.`
+PIPELINE/NAME. Only the form of a name is checked: a pause may be there before what it is for.`
 
 func pauseCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,8 +46,8 @@ The address and the next command to try go to standard output, the log to standa
 terminal, JSON lines otherwise. Port 0 lets the system choose one. There is no TLS: beyond the
 loopback interface, put a proxy in front.
 
-SIGTERM and SIGINT stop it cleanly: long polls are woken, running operations finish, and the exit code
-is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message or a
+SIGTERM and SIGINT stop it cleanly: long polls are woken, running operations finish, those on many dead
+letters behind the letter that is under way, and the exit code is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message or a
 record that was accepted.`,
 		Example: `  stowage serve
   stowage serve --state-dir /var/lib/stowage --listen 127.0.0.1:8080
@@ -156,7 +155,8 @@ type daemon struct {
 	stores   *catalog.Composition
 	listener net.Listener
 	server   *http.Server
-	stopping atomic.Bool
+	stopping chan struct{} // closed when a stop begins
+	abort    chan struct{} // closed when it waits no longer for exports, which keep the storage open
 }
 
 // startDaemon takes the address first and what is on the disk second, so that a daemon whose address is
@@ -166,7 +166,7 @@ func startDaemon(ctx context.Context, cfg *config.Config, endpoint string, log *
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{log: log, stores: stores}
+	d := &daemon{log: log, stores: stores, stopping: make(chan struct{}), abort: make(chan struct{})}
 	if err := d.start(ctx, cfg, endpoint); err != nil {
 		if d.listener != nil {
 			err = errors.Join(err, d.listener.Close())
@@ -196,6 +196,8 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string)
 		storage:   storage,
 		module:    d.stores.StorageModule(),
 		sinks:     d.stores,
+		stopping:  d.stopping,
+		abort:     d.abort,
 		stateDir:  cfg.StateDir,
 		endpoint:  firstOf(endpoint, d.address()),
 		checks:    map[string]func(context.Context) error{"daemon": d.running, "stores": d.healthy},
@@ -278,10 +280,12 @@ func (d *daemon) describe(cfg *config.Config, queues []types.QueueInfo) {
 
 // running fails once a stop has begun.
 func (d *daemon) running(context.Context) error {
-	if d.stopping.Load() {
+	select {
+	case <-d.stopping:
 		return ports.Errorf(ports.CodeStoreClosed, "ready", "the daemon is stopping")
+	default:
+		return nil
 	}
-	return nil
 }
 
 // healthy asks the stores.
@@ -315,7 +319,8 @@ func (d *daemon) run(ctx context.Context) error {
 // that the server waits for, and lets running operations finish. What is open after that is waiting
 // for its client.
 func (d *daemon) stop(ctx context.Context) error {
-	d.stopping.Store(true)
+	close(d.stopping)
+	defer time.AfterFunc(answerTimeout, func() { close(d.abort) }).Stop()
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	serving, cutOff := context.WithCancel(limited)

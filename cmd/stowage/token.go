@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +29,7 @@ const (
 	defaultServer   = "http://127.0.0.1:7420"
 	defaultStateDir = "stowage-data"
 	maxTokenFile    = 4096
+	refusedTimeout  = 5 * time.Second
 )
 
 // reach is how a command finds the daemon and proves that it may speak to it.
@@ -87,9 +90,26 @@ func (r *reach) queueToken(id string) (string, error) {
 // adminToken finds the admin token in the same way.
 func (r *reach) adminToken() (string, error) {
 	path := adminTokenFile(r.state())
-	return r.token(r.adminFile, envAdminToken, path, func() error {
+	missing := func() error {
 		return ports.Errorf(ports.CodeNotFound, "token", "there is no admin token at %s: start the daemon with \"stowage serve\", which makes it, or give --state-dir, --admin-token-file or %s", absolute(path), envAdminToken)
-	})
+	}
+	token, err := r.token(r.adminFile, envAdminToken, path, missing)
+	if errors.Is(err, ports.ErrNotFound) && r.refused() {
+		return r.token(r.adminFile, envAdminToken, path, missing)
+	}
+	return token, err
+}
+
+// refused sends the daemon a request without a token and reports whether it was refused. By then the
+// daemon has made its token files again, if they were removed to rotate the tokens. That nothing
+// answers is no failure here: what is said is that the token is missing.
+func (r *reach) refused() bool {
+	client := http.Client{Timeout: refusedTimeout}
+	response, err := client.Get(r.address() + "/statusz")
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusUnauthorized
 }
 
 func adminTokenFile(stateDir string) string { return filepath.Join(stateDir, "admin-token") }

@@ -14,9 +14,10 @@ const maxFailures = 100
 // arrival, each as ReplayLetter does, and goes on after those that are refused or fail. What a pause
 // or a missing sink refused once is refused for all letters that need it, without another look.
 //
-// It stops when ctx ends, and when the storage fails, since a letter could be delivered then but not
-// settled. The result says what was done until then; the letter at which it stopped is counted as
-// failed if its sink had failed it, and otherwise not at all.
+// It stops when ctx ends, when the process stops (STORE_CLOSED, between two letters), and when the
+// storage fails, since a letter could be delivered then but not settled. The result says what was done
+// until then; the letter at which it stopped is counted as failed if its sink had failed it, and
+// otherwise not at all.
 func (h *Handle) ReplayLetters(ctx context.Context, pipeline types.PipelineID, selection types.LetterSelection) (types.BulkResult, error) {
 	const op = "control.replayLetters"
 	var result types.BulkResult
@@ -32,6 +33,9 @@ func (h *Handle) ReplayLetters(ctx context.Context, pipeline types.PipelineID, s
 		for _, stored := range page {
 			if !picks(selection.Filter, stored) {
 				continue
+			}
+			if h.stops() {
+				return result, stopping(op, pipeline)
 			}
 			if err := h.replayNext(ctx, op, route, selection, stored, &result); err != nil {
 				return result, err
@@ -85,7 +89,8 @@ func (h *Handle) DiscardLetter(ctx context.Context, pipeline types.PipelineID, i
 
 // DiscardLetters removes the letters of the selection for good: in one step with an empty filter, and
 // otherwise a thousand at a time. Letters that are being replayed stay and are counted as failed. It
-// stops when ctx ends and when the storage fails; the result says what was removed until then.
+// stops when ctx ends, when the process stops (STORE_CLOSED) and when the storage fails; the result
+// says what was removed until then.
 func (h *Handle) DiscardLetters(ctx context.Context, pipeline types.PipelineID, selection types.LetterSelection) (types.BulkResult, error) {
 	const op = "control.discardLetters"
 	var result types.BulkResult
@@ -102,6 +107,9 @@ func (h *Handle) DiscardLetters(ctx context.Context, pipeline types.PipelineID, 
 	for page, err := range h.pages(ctx, pipeline, selection.Through) {
 		if err != nil {
 			return result, err
+		}
+		if h.stops() {
+			return result, stopping(op, pipeline)
 		}
 		if err := h.discardPage(ctx, op, pipeline, selection.Filter, page, &result); err != nil {
 			return result, err
@@ -154,6 +162,10 @@ func (h *Handle) selected(ctx context.Context, op string, pipeline types.Pipelin
 		selection.Through = newest
 	}
 	return selection, err
+}
+
+func stopping(op string, pipeline types.PipelineID) error {
+	return ports.Errorf(ports.CodeStoreClosed, op, "the process stops, and the dead letters of pipeline %q that are left stay as they are: repeat when it runs again", pipeline)
 }
 
 func failed(result *types.BulkResult, id types.MatchID, err error) {

@@ -154,6 +154,52 @@ func TestReplayLettersStopsWhenItsContextEnds(t *testing.T) {
 	require.EqualValues(t, 3, w.letters(t)[0].Letter.Attempts)
 }
 
+// What a stop finds undone is left for the next run, with the reasons that the letters have.
+func TestActionsOnManyEndBetweenTwoLettersWhenTheProcessStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record(t, numbered(1, 9)...)
+	w.alerts.deliver = func(_ context.Context, event types.SinkEvent) error {
+		if event.Match.ID == fixture.MatchID(5) {
+			close(w.stop)
+		}
+		return nil
+	}
+	result, err := w.ReplayLetters(t.Context(), fixture.Pipeline, types.LetterSelection{})
+	require.ErrorIs(t, err, ports.ErrStoreClosed)
+	require.True(t, ports.IsTransient(err))
+	require.Equal(t, types.BulkResult{Done: 5}, result, "the letter that was under way is settled")
+	require.Equal(t, ids(6, 7, 8, 9), w.kept(t))
+
+	result, err = w.DiscardLetters(t.Context(), fixture.Pipeline, types.LetterSelection{Filter: types.LetterFilter{Sink: fixture.Sink}})
+	require.ErrorIs(t, err, ports.ErrStoreClosed)
+	require.Zero(t, result)
+	require.Equal(t, ids(6, 7, 8, 9), w.kept(t))
+}
+
+// A sink that the stop has closed says nothing about a letter.
+func TestASinkThatTheStopHasClosedFailsNoLetter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.record(t, numbered(1, 3)...)
+	before := w.letters(t)
+	closed := ports.Errorf(ports.CodeStoreClosed, "test.send", "the queue is closed")
+	w.alerts.deliver = func(context.Context, types.SinkEvent) error { return closed }
+
+	require.ErrorIs(t, w.ReplayLetter(t.Context(), fixture.Pipeline, fixture.MatchID(3)), ports.ErrBackendFailed, "while the process goes on it is a failure like any other")
+	require.EqualValues(t, before[2].Letter.Attempts+1, w.letters(t)[2].Letter.Attempts)
+
+	w.alerts.deliver = func(context.Context, types.SinkEvent) error {
+		close(w.stop)
+		return closed
+	}
+	result, err := w.ReplayLetters(t.Context(), fixture.Pipeline, types.LetterSelection{})
+	require.ErrorIs(t, err, ports.ErrStoreClosed)
+	require.ErrorContains(t, err, "as it was")
+	require.Zero(t, result)
+	require.Equal(t, before[:2], w.letters(t)[:2])
+}
+
 // With a storage that fails, each further letter would be delivered and come again.
 func TestReplayLettersStopsWhenTheStorageFails(t *testing.T) {
 	t.Parallel()

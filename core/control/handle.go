@@ -24,6 +24,9 @@ type Options struct {
 	Storage Storage
 	// Sinks finds the sinks to which letters are replayed. It is required.
 	Sinks ports.SinkResolver
+	// Stopping is closed when the process is about to close the storage and the sinks. From then on no
+	// action goes on to another letter, and a sink that is closed already fails none. Nil: never.
+	Stopping <-chan struct{}
 	// Clock tells when a checkpoint was set; default ports.SystemClock.
 	Clock ports.Clock
 	// Log gets what no error can carry: the stack of a sink that panicked, and who a checkpoint was
@@ -35,10 +38,11 @@ type Options struct {
 // goroutines. Their errors are those of the storage, unless they say otherwise; what breaks a rule is
 // INVALID_INPUT before anything is touched.
 type Handle struct {
-	storage Storage
-	sinks   ports.SinkResolver
-	clock   ports.Clock
-	log     *slog.Logger
+	storage  Storage
+	sinks    ports.SinkResolver
+	stopping <-chan struct{}
+	clock    ports.Clock
+	log      *slog.Logger
 
 	letters     *claims
 	checkpoints *turns
@@ -63,12 +67,23 @@ func New(opts Options) (*Handle, error) {
 	return &Handle{
 		storage:     opts.Storage,
 		sinks:       opts.Sinks,
+		stopping:    opts.Stopping,
 		clock:       opts.Clock,
 		log:         opts.Log,
 		letters:     newClaims(),
 		checkpoints: newTurns(),
 		pageSize:    ports.MaxPageLimit,
 	}, nil
+}
+
+// stops reports whether the process is about to stop.
+func (h *Handle) stops() bool {
+	select {
+	case <-h.stopping:
+		return true
+	default:
+		return false
+	}
 }
 
 // restate gives the error of a store a message that says more, and leaves code, reason and class what

@@ -97,6 +97,7 @@ type world struct {
 	resolver *resolver
 	clock    *fixture.Clock
 	log      *logBuffer
+	stop     chan struct{} // closed, the process stops
 }
 
 func newWorld(t testing.TB) *world {
@@ -111,6 +112,7 @@ func newWorldOver(t testing.TB, wrap func(ports.Storage) control.Storage) *world
 		alerts: &sink{},
 		clock:  fixture.NewClock(fixture.Epoch()),
 		log:    &logBuffer{},
+		stop:   make(chan struct{}),
 	}
 	w.faults = flaky.New(w.clock, 1)
 	w.storage = flaky.NewStorage(w.store, w.faults)
@@ -125,7 +127,7 @@ func newWorldOver(t testing.TB, wrap func(ports.Storage) control.Storage) *world
 
 func (w *world) handle(t testing.TB, storage control.Storage) *control.Handle {
 	t.Helper()
-	h, err := control.New(control.Options{Storage: storage, Sinks: w.resolver, Clock: w.clock, Log: slog.New(slog.NewTextHandler(w.log, nil))})
+	h, err := control.New(control.Options{Storage: storage, Sinks: w.resolver, Stopping: w.stop, Clock: w.clock, Log: slog.New(slog.NewTextHandler(w.log, nil))})
 	require.NoError(t, err)
 	return h
 }

@@ -26,7 +26,8 @@ import (
 //
 // When the sink fails, or panics, the error is BACKEND_FAILED of the sink's class and wraps the
 // sink's. The letter keeps its place, has one attempt more, and the sink's error as its reason. When
-// ctx ends, the sink sees it, and nothing more is written.
+// ctx ends, the sink sees it, and nothing more is written. Nor is it when the process stops and has
+// closed the sink: that is STORE_CLOSED.
 //
 // An error after the delivery says so: the letter may still be there, and another replay would deliver
 // it again.
@@ -151,6 +152,9 @@ func (h *Handle) keep(ctx context.Context, op string, pipeline types.PipelineID,
 	id, sink := stored.Letter.MatchID, stored.Letter.Sink
 	if ended := ctx.Err(); ended != nil {
 		return outcome{end: fmt.Errorf("%s: the replay of the dead letter %q of pipeline %q was given up, and the letter is as it was: %w; the sink %q ended with: %w", op, id, pipeline, ended, sink, cause)}
+	}
+	if h.stops() && errors.Is(cause, ports.ErrStoreClosed) {
+		return outcome{end: ports.Errorf(ports.CodeStoreClosed, op, "the process stops, and the dead letter %q of pipeline %q is as it was: repeat when it runs again; the sink %q ended with: %w", id, pipeline, sink, cause)}
 	}
 	failure := ports.Errorf(ports.CodeBackendFailed, op, "the sink %q of pipeline %q failed to take the dead letter %q, which is kept: %w", sink, pipeline, id, cause)
 	failure.Class = ports.Permanent
