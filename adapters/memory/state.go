@@ -289,7 +289,7 @@ func (s *state) appendHit(pipeline types.PipelineID, hit types.GateHit) bool {
 }
 
 func (s *state) deleteHitsBefore(pipeline types.PipelineID, primary uint64) {
-	s.keepHits(pipeline, primary, func(hits []types.GateHit, i int) []types.GateHit { return behead(hits, i) })
+	s.keepHits(pipeline, primary, behead[types.GateHit])
 }
 
 func (s *state) deleteHitsFrom(pipeline types.PipelineID, primary uint64) {

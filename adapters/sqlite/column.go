@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
@@ -101,15 +102,17 @@ func (s *Storage) undecodable(op, table, key string, why error) *ports.Error {
 func key(parts ...any) string {
 	const most = 200
 	text := ""
+	var textSb104 strings.Builder
 	for i, part := range parts {
 		if i > 0 {
-			text += "/"
+			textSb104.WriteString("/")
 		}
 		if word := fmt.Sprint(part); len(word) > most {
-			text += word[:most] + "…"
+			textSb104.WriteString(word[:most] + "…")
 		} else {
-			text += word
+			textSb104.WriteString(word)
 		}
 	}
+	text += textSb104.String()
 	return fmt.Sprintf("%q", text)
 }

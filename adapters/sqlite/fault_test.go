@@ -52,7 +52,7 @@ func TestAFaultAtAnyStatementOfAStepLeavesNothingOfIt(t *testing.T) {
 	s := withSteps(t, Options{})
 	s.beforeStatement = faults.before
 	before := dump(t, s.file)
-	statements := 0
+	var statements int
 	for n := 1; ; n++ {
 		faults.failAt(n)
 		err := s.Apply(t.Context(), "p", fullStep())

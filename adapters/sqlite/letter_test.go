@@ -124,7 +124,7 @@ func requirePages(t testing.TB, s *Storage) {
 			for _, l := range letters {
 				got = append(got, l.Position)
 			}
-			require.Equal(t, len(want), len(got), "%+v", query)
+			require.Len(t, got, len(want), "%+v", query)
 			if len(want) > 0 {
 				require.Equal(t, want, got, "%+v", query)
 			}

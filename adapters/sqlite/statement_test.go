@@ -150,15 +150,15 @@ func TestStatementsAreSearches(t *testing.T) {
 		for _, p := range regexp.MustCompile(`\?\d`).FindAllString(statement, -1) {
 			parameters[p] = true
 		}
-		plan := ""
+		var plan strings.Builder
 		for _, row := range queryRows(t, s.file, "EXPLAIN QUERY PLAN "+statement, make([]any, len(parameters))...) {
-			plan += row[3].(string) + "\n"
+			plan.WriteString(row[3].(string) + "\n")
 		}
-		require.Contains(t, plan, "SEARCH ", statement)
-		require.NotContains(t, plan, "SCAN ", statement)
-		require.Contains(t, plan, index[statement], statement)
+		require.Contains(t, plan.String(), "SEARCH ", statement)
+		require.NotContains(t, plan.String(), "SCAN ", statement)
+		require.Contains(t, plan.String(), index[statement], statement)
 		if statement != selectDeliveries { // the index has the primary only
-			require.NotContains(t, plan, "TEMP B-TREE", statement)
+			require.NotContains(t, plan.String(), "TEMP B-TREE", statement)
 		}
 	}
 }

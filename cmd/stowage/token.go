@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,8 +105,13 @@ func (r *reach) adminToken() (string, error) {
 // daemon has made its token files again, if they were removed to rotate the tokens. That nothing
 // answers is no failure here: what is said is that the token is missing.
 func (r *reach) refused() bool {
-	client := http.Client{Timeout: refusedTimeout}
-	response, err := client.Get(r.address() + "/statusz")
+	ctx, cancel := context.WithTimeout(context.Background(), refusedTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.address()+"/statusz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return false
 	}

@@ -187,7 +187,7 @@ func TestASinkThatTheStopHasClosedFailsNoLetter(t *testing.T) {
 	w.alerts.deliver = func(context.Context, types.SinkEvent) error { return closed }
 
 	require.ErrorIs(t, w.ReplayLetter(t.Context(), fixture.Pipeline, fixture.MatchID(3)), ports.ErrBackendFailed, "while the process goes on it is a failure like any other")
-	require.EqualValues(t, before[2].Letter.Attempts+1, w.letters(t)[2].Letter.Attempts)
+	require.Equal(t, before[2].Letter.Attempts+1, w.letters(t)[2].Letter.Attempts)
 
 	w.alerts.deliver = func(context.Context, types.SinkEvent) error {
 		close(w.stop)
