@@ -19,9 +19,12 @@ passes 'the table as it is' scripts/check-requirements.sh
 edited 'a requirement without a row' 'R047 stands in no row and no range' '/^\| R047 \|/d'
 edited 'the last requirement without a row' 'R289 stands in no row and no range' '/^\| R289 \|/d'
 edited 'a requirement with two rows' 'R047 stands in line' 's/^\| R048 \|/| R047 |/'
-edited 'a row inside a range' 'R200 stands in line' 's/^\| R048 \|/| R200 |/'
-edited 'a range that is too short' 'R260 stands in no row and no range' 's/^\| R171 to R260 \|/| R171 to R259 |/'
-edited 'a range that runs backwards' 'R260 to R171 is no range' 's/^\| R171 to R260 \|/| R260 to R171 |/'
+edited 'a row inside a range' 'R048 stands in line' 's/^\| R047 \|/| R047 to R049 |/'
+edited 'a range that is too short' 'R049 stands in no row and no range' '/^\| R04[89] \|/d; s/^\| R047 \|/| R047 to R048 |/'
+edited 'a range that runs backwards' 'R048 to R047 is no range' '/^\| R048 \|/d; s/^\| R047 \|/| R048 to R047 |/'
+sed -i -E '/^\| R048 \|/d; s/^\| R047 \|/| R047 to R048 |/' $table
+passes 'a range' scripts/check-requirements.sh
+pristine
 edited 'a number beyond the last' 'R290 is no requirement' 's/^\| R289 \|/| R290 |/'
 edited 'a number in another form' '"R47" is neither R001 nor R001 to R002' 's/^\| R047 \|/| R47 |/'
 
