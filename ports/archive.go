@@ -58,6 +58,44 @@ type archiveCheckpoint struct {
 	Checkpoint types.Checkpoint `json:"checkpoint"`
 }
 
+// wanted are the members that an object cannot do without, and those of the objects in it.
+type wanted map[string]wanted
+
+var wantedCursor = wanted{"primary": nil, "secondary": nil}
+
+// wantedOf says what a line of each kind wants: a cursor that is missing would be read as the beginning.
+var wantedOf = wanted{
+	"resource":    {"kind": nil, "id": nil, "version": nil, "value": nil},
+	"checkpoint":  {"pipeline": nil, "checkpoint": {"cursor": wantedCursor}},
+	"dead_letter": {"pipeline": nil, "letter": {"match_id": nil, "cursor": wantedCursor, "attempts": nil}},
+	"pause":       {"target": nil, "id": nil},
+	"delivery":    {"pipeline": nil, "cursor": wantedCursor, "match_id": nil},
+	"gate_hit":    {"pipeline": nil, "monitor": nil, "cursor": wantedCursor, "event_index": nil, "event_ts": nil, "event": nil},
+	"gate_meta":   {"pipeline": nil, "monitor": nil, "last_emit_ts": nil, "aux": nil},
+	"end":         {"records": nil},
+}
+
+// check refuses a valid JSON object that lacks a member. At the top, where path is empty, any may be
+// missing.
+func (w wanted) check(text []byte, path string) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return fmt.Errorf("%s is no object", nameMember(path))
+	}
+	for _, name := range sortedKeys(w) {
+		member, found := members[name]
+		switch at := join(path, name); {
+		case !found && path != "":
+			return fmt.Errorf("%s is missing", nameMember(at))
+		case found && w[name] != nil:
+			if err := w[name].check(member, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 type archiveLetter struct {
 	Pipeline types.PipelineID `json:"pipeline"`
 	Letter   strictLetter     `json:"letter"`
@@ -227,7 +265,11 @@ func (a *archiveReader) read() (archiveLine, error) {
 		return archiveLine{}, io.EOF
 	}
 	var line archiveLine
-	if err := DecodeJSON(a.lines.Bytes(), &line); err != nil {
+	err := DecodeJSON(a.lines.Bytes(), &line)
+	if err == nil {
+		err = wantedOf.check(a.lines.Bytes(), "")
+	}
+	if err != nil {
 		return archiveLine{}, a.fail("%w", err)
 	}
 	return line, nil
