@@ -26,9 +26,11 @@ type LetterPreview struct {
 // LetterPage is one page of the dead letters that a filter picks, in the order of arrival.
 type LetterPage struct {
 	Letters []StoredLetter
-	// Total counts all letters that the filter picks.
+	// Total counts all letters that the filter picks. It is 0 for a page behind a position, which is
+	// looked for no further than to its last letter.
 	Total int64
-	// Through is the position of the newest letter of the pipeline, picked or not.
+	// Through is the position of the newest letter of the pipeline, picked or not. It is 0 where Total
+	// is for that reason.
 	Through int64
 }
 

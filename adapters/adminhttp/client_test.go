@@ -127,15 +127,18 @@ func TestClientOfPipelines(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []types.LetterCount{{Pipeline: fixture.Pipeline, Count: 3}}, counts)
 	stored := []types.StoredLetter{{Position: 1, Letter: fixture.DeadLetter(1)}, {Position: 2, Letter: bare}, {Position: 3, Letter: emission}}
-	page, err := client.Letters(ctx, fixture.Pipeline, types.LetterFilter{}, 0, 10)
+	page, err := client.Letters(ctx, fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Take: 10})
 	require.NoError(t, err)
 	assert.Equal(t, types.LetterPage{Letters: stored, Total: 3, Through: 3}, page)
-	page, err = client.Letters(ctx, fixture.Pipeline, types.LetterFilter{Monitor: fixture.Monitor, Sink: fixture.Sink, Reason: "% & more?"}, 0, 1000)
+	page, err = client.Letters(ctx, fixture.Pipeline, types.LetterFilter{Monitor: fixture.Monitor, Sink: fixture.Sink, Reason: "% & more?"}, types.LetterQuery{Take: 1000})
 	require.NoError(t, err)
 	assert.Equal(t, types.LetterPage{Letters: stored[1:2], Total: 1, Through: 3}, page)
-	page, err = client.Letters(ctx, fixture.Pipeline, types.LetterFilter{}, 1, 0)
+	page, err = client.Letters(ctx, fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Skip: 1})
 	require.NoError(t, err)
 	assert.Equal(t, types.LetterPage{Letters: []types.StoredLetter{}, Total: 3, Through: 3}, page)
+	page, err = client.Letters(ctx, fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{After: 1, Take: 10})
+	require.NoError(t, err)
+	assert.Equal(t, types.LetterPage{Letters: stored[1:]}, page, "behind a position nothing is counted")
 	letter, err := client.Letter(ctx, fixture.Pipeline, fixture.MatchID(3))
 	require.NoError(t, err)
 	assert.Equal(t, stored[2], letter)
@@ -233,9 +236,18 @@ func TestInputThatBreaksARuleIsNotSent(t *testing.T) {
 			_, err := client.SetCheckpoint(ctx, "p", types.CheckpointChange{Cursor: types.Cursor{Primary: 1 << 63}})
 			return err
 		},
-		func() error { _, err := client.Letters(ctx, "p", types.LetterFilter{}, -1, 1); return err },
-		func() error { _, err := client.Letters(ctx, "p", types.LetterFilter{}, 0, 1001); return err },
-		func() error { _, err := client.Letters(ctx, "p", types.LetterFilter{Sink: "a/b"}, 0, 1); return err },
+		func() error {
+			_, err := client.Letters(ctx, "p", types.LetterFilter{}, types.LetterQuery{Skip: -1, Take: 1})
+			return err
+		},
+		func() error {
+			_, err := client.Letters(ctx, "p", types.LetterFilter{}, types.LetterQuery{Take: 1001})
+			return err
+		},
+		func() error {
+			_, err := client.Letters(ctx, "p", types.LetterFilter{Sink: "a/b"}, types.LetterQuery{Take: 1})
+			return err
+		},
 		func() error { _, err := client.Letter(ctx, "p", "a/b"); return err },
 		func() error { return client.DiscardLetter(ctx, "a/b", "m") },
 		func() error { return client.ReplayLetter(ctx, "p", "") },
@@ -291,7 +303,7 @@ func TestLettersAndResourcesAreShownAsTheyAreStored(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	client := newClient(t, server.URL, adminToken, adminhttp.ClientOptions{})
-	page, err := client.Letters(t.Context(), "p", types.LetterFilter{}, 0, 2)
+	page, err := client.Letters(t.Context(), "p", types.LetterFilter{}, types.LetterQuery{Take: 2})
 	require.NoError(t, err)
 	require.Len(t, page.Letters, 2)
 	require.NoError(t, page.Letters[0].Err)
@@ -361,7 +373,7 @@ var calls = []struct {
 	}},
 	{"letterCounts", false, func(ctx context.Context, c *adminhttp.Client) error { _, err := c.LetterCounts(ctx); return err }},
 	{"letters", false, func(ctx context.Context, c *adminhttp.Client) error {
-		_, err := c.Letters(ctx, "p", types.LetterFilter{}, 0, 1)
+		_, err := c.Letters(ctx, "p", types.LetterFilter{}, types.LetterQuery{Take: 1})
 		return err
 	}},
 	{"letter", false, func(ctx context.Context, c *adminhttp.Client) error { _, err := c.Letter(ctx, "p", "m"); return err }},

@@ -30,9 +30,10 @@ type Control interface {
 	// LetterCounts returns the number of letters of each pipeline that has one, ordered.
 	LetterCounts(ctx context.Context) ([]types.LetterCount, error)
 	// Letters returns a page of the letters that the filter picks, in the order of arrival: at most
-	// take of them, 0 to 1000, behind the first skip. It may return fewer, but not none, where those
-	// that there are weigh many megabytes; go on behind the number that came.
-	Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, skip, take int) (types.LetterPage, error)
+	// query.Take of them, 0 to 1000, after the first query.Skip behind the position query.After. It may
+	// return fewer, but not none, where those that there are weigh many megabytes; go on behind the last
+	// that came. Behind a position nothing is counted: Total and Through are 0.
+	Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, query types.LetterQuery) (types.LetterPage, error)
 	// Letter returns the letter of the match id. A missing one is NOT_FOUND.
 	Letter(ctx context.Context, pipeline types.PipelineID, id types.MatchID) (types.StoredLetter, error)
 	// PreviewLetters says what an action on the letters that the filter picks would work on.

@@ -2,6 +2,7 @@ package adminhttp_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,11 +90,16 @@ func (c *control) broke(l types.StoredLetter) types.StoredLetter {
 	return l
 }
 
-func (c *control) Letters(ctx context.Context, p types.PipelineID, f types.LetterFilter, skip, take int) (types.LetterPage, error) {
+func (c *control) Letters(ctx context.Context, p types.PipelineID, f types.LetterFilter, q types.LetterQuery) (types.LetterPage, error) {
 	picked, last, err := c.picked(ctx, p, types.LetterSelection{Filter: f})
-	total := len(picked)
-	picked = picked[min(skip, total):]
-	return types.LetterPage{Letters: picked[:min(take, len(picked))], Total: int64(total), Through: last}, err
+	page := types.LetterPage{Total: int64(len(picked)), Through: last}
+	if q.After > 0 {
+		page.Total, page.Through = 0, 0
+		picked = slices.DeleteFunc(picked, func(l types.StoredLetter) bool { return l.Position <= q.After })
+	}
+	picked = picked[min(q.Skip, len(picked)):]
+	page.Letters = picked[:min(q.Take, len(picked))]
+	return page, err
 }
 
 func (c *control) Letter(ctx context.Context, p types.PipelineID, id types.MatchID) (types.StoredLetter, error) {

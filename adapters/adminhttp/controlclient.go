@@ -116,15 +116,18 @@ func letterCountsOf(wire []letterCount) []types.LetterCount {
 
 // Letters implements [Control]. A page ends early at 16 MiB of letters. With a filter the daemon has to
 // read all letters: only ctx ends it then.
-func (c *Client) Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, skip, take int) (types.LetterPage, error) {
+func (c *Client) Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, wanted types.LetterQuery) (types.LetterPage, error) {
 	const op = "admin.listLetters"
-	if err := ports.CheckLetterQuery(op, pipeline, types.LetterQuery{Skip: skip, Take: take}); err != nil {
+	if err := ports.CheckLetterQuery(op, pipeline, wanted); err != nil {
 		return types.LetterPage{}, err
 	}
 	if err := checkFilter(op, filter); err != nil {
 		return types.LetterPage{}, err
 	}
-	query := url.Values{"skip": {strconv.Itoa(skip)}, "take": {strconv.Itoa(take)}}
+	query := url.Values{"skip": {strconv.Itoa(wanted.Skip)}, "take": {strconv.Itoa(wanted.Take)}}
+	if wanted.After > 0 {
+		query.Set("after", strconv.FormatInt(wanted.After, 10))
+	}
 	for name, value := range map[string]string{"monitor": string(filter.Monitor), "sink": string(filter.Sink), "reason": filter.Reason} {
 		if value != "" {
 			query.Set(name, value)
@@ -137,13 +140,18 @@ func (c *Client) Letters(ctx context.Context, pipeline types.PipelineID, filter 
 	}
 	call := call{
 		op: op, path: lettersPath(pipeline) + "?" + query.Encode(), answer: &answer, options: asStored,
-		long:  filter != types.LetterFilter{},
-		check: func() bool { return answer.Letters != nil && answer.Total != nil && answer.Through != nil },
+		long: filter != types.LetterFilter{},
+		check: func() bool {
+			return answer.Letters != nil && (wanted.After > 0 || answer.Total != nil && answer.Through != nil)
+		},
 	}
 	if err := c.call(ctx, call); err != nil {
 		return types.LetterPage{}, err
 	}
-	page := types.LetterPage{Letters: make([]types.StoredLetter, len(*answer.Letters)), Total: *answer.Total, Through: *answer.Through}
+	page := types.LetterPage{Letters: make([]types.StoredLetter, len(*answer.Letters))}
+	if wanted.After == 0 {
+		page.Total, page.Through = *answer.Total, *answer.Through
+	}
 	for i, wire := range *answer.Letters {
 		page.Letters[i] = wire.storedLetter()
 	}

@@ -33,8 +33,8 @@ type storedLetter struct {
 
 type letterPage struct {
 	Letters []storedLetter `json:"letters"`
-	Total   int64          `json:"total"`
-	Through int64          `json:"through"`
+	Total   *int64         `json:"total,omitempty"` // nil for a page behind a position
+	Through *int64         `json:"through,omitempty"`
 }
 
 // The actions on many letters.
@@ -137,7 +137,12 @@ func (h *Handler) listLetters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := ports.CheckLetterQuery(op, pipeline, types.LetterQuery{Skip: skip, Take: take}); err != nil {
+	after, err := number(op, query, "after", 0)
+	if err != nil {
+		return err
+	}
+	wanted := types.LetterQuery{After: int64(after), Skip: skip, Take: take}
+	if err := ports.CheckLetterQuery(op, pipeline, wanted); err != nil {
 		return err
 	}
 	filter := types.LetterFilter{
@@ -146,11 +151,14 @@ func (h *Handler) listLetters(w http.ResponseWriter, r *http.Request) error {
 	if err := checkFilter(op, filter); err != nil {
 		return err
 	}
-	page, err := h.Control.Letters(r.Context(), pipeline, filter, skip, take)
+	page, err := h.Control.Letters(r.Context(), pipeline, filter, wanted)
 	if err != nil {
 		return err
 	}
-	answer := letterPage{Letters: []storedLetter{}, Total: page.Total, Through: page.Through}
+	answer := letterPage{Letters: []storedLetter{}}
+	if wanted.After == 0 {
+		answer.Total, answer.Through = &page.Total, &page.Through
+	}
 	size := 0
 	for _, l := range page.Letters {
 		letter, err := newStoredLetter(op, l)

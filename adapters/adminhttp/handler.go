@@ -129,7 +129,7 @@ func (h *Handler) routes() map[string]map[string]route {
 		},
 		"/v1/deadletters": {http.MethodGet: stored(h.countLetters).forReaders()},
 		"/v1/deadletters/{pipeline}": {
-			http.MethodGet:  stored(h.listLetters).forReaders("skip", "take", "monitor", "sink", "reason"),
+			http.MethodGet:  stored(h.listLetters).forReaders("after", "skip", "take", "monitor", "sink", "reason"),
 			http.MethodPost: stored(h.actOnLetters),
 		},
 		"/v1/deadletters/{pipeline}/{match}": {

@@ -150,7 +150,7 @@ func TestAPageOfHeavyLettersEndsEarlyAndGoingOnReachesAll(t *testing.T) {
 	var seen []int64
 	pages := 0
 	for {
-		page, err := client.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, len(seen), 1000)
+		page, err := client.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Skip: len(seen), Take: 1000})
 		require.NoError(t, err)
 		require.EqualValues(t, letters, page.Total)
 		if len(page.Letters) == 0 {

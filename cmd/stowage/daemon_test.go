@@ -459,7 +459,7 @@ queue = "orders"
 	stats, err := d.queue(t, "orders").Stats(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, got.result.Done, stats.Total)
-	page, err := client.Letters(t.Context(), "quakes", types.LetterFilter{}, 0, 1)
+	page, err := client.Letters(t.Context(), "quakes", types.LetterFilter{}, types.LetterQuery{Take: 1})
 	require.NoError(t, err)
 	assert.Equal(t, letters-got.result.Done, page.Total)
 	require.Len(t, page.Letters, 1)

@@ -116,18 +116,23 @@ func countLetters(ctx context.Context, a *app, client operatorClient, format str
 func listLetters(ctx context.Context, a *app, client operatorClient, pipeline types.PipelineID, filter types.LetterFilter, skip, take int, format string) error {
 	items := []letterItem{}
 	var total int64
+	query := types.LetterQuery{Skip: skip}
 	for {
-		page, err := client.Letters(ctx, pipeline, filter, skip+len(items), min(take-len(items), ports.MaxPageLimit))
+		query.Take = min(take-len(items), ports.MaxPageLimit)
+		page, err := client.Letters(ctx, pipeline, filter, query)
 		if err != nil {
 			return err
 		}
-		total = page.Total
+		if query.After == 0 {
+			total = page.Total
+		}
 		for _, l := range page.Letters {
 			items = append(items, newLetterItem(l))
 		}
 		if len(page.Letters) == 0 || len(items) >= take {
 			break
 		}
+		query = types.LetterQuery{After: items[len(items)-1].Position}
 	}
 	if format == formatTable && int64(skip+len(items)) < total {
 		defer fmt.Fprintf(a.err, "%d of %d letters are shown: go on with --skip %d\n", len(items), total, skip+len(items))

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
 )
 
@@ -64,4 +67,44 @@ func filedApp(t *testing.T) (*app, func() (out, err string)) {
 	}
 	a := &app{out: open("out"), err: open("err")}
 	return a, func() (string, string) { return read("out"), read("err") }
+}
+
+// pagedLetters is a daemon's answers to Letters alone.
+type pagedLetters struct {
+	operatorClient
+	count int
+	asked []types.LetterQuery
+}
+
+func (p *pagedLetters) Letters(_ context.Context, _ types.PipelineID, _ types.LetterFilter, query types.LetterQuery) (types.LetterPage, error) {
+	p.asked = append(p.asked, query)
+	page := types.LetterPage{}
+	if query.After == 0 {
+		page.Total = int64(p.count)
+	}
+	for n := int(query.After) + query.Skip + 1; n <= p.count && len(page.Letters) < query.Take; n++ {
+		page.Letters = append(page.Letters, types.StoredLetter{Position: int64(n), Letter: fixture.DeadLetter(n)})
+	}
+	return page, nil
+}
+
+// Many letters come in pages, each behind the last one, and none is looked for twice.
+func TestManyLettersAreListedInPages(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		skip, take, lines int
+		asked             []types.LetterQuery
+	}{
+		"one page":     {10, 5, 5, []types.LetterQuery{{Skip: 10, Take: 5}}},
+		"three pages":  {10, 2100, 2100, []types.LetterQuery{{Skip: 10, Take: 1000}, {After: 1010, Take: 1000}, {After: 2010, Take: 100}}},
+		"to the end":   {2000, 5000, 500, []types.LetterQuery{{Skip: 2000, Take: 1000}, {After: 2500, Take: 1000}}},
+		"past the end": {3000, 10, 0, []types.LetterQuery{{Skip: 3000, Take: 10}}},
+	} {
+		a, read := filedApp(t)
+		client := &pagedLetters{count: 2500}
+		require.NoError(t, listLetters(t.Context(), a, client, "quakes", types.LetterFilter{Sink: "alerts"}, c.skip, c.take, formatJSONL), name)
+		out, _ := read()
+		assert.Equal(t, c.lines, strings.Count(out, "\n"), name)
+		assert.Equal(t, c.asked, client.asked, name)
+	}
 }

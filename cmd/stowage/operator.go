@@ -19,7 +19,7 @@ type operatorClient interface {
 	DeleteCheckpoint(ctx context.Context, pipeline types.PipelineID) (bool, error)
 
 	LetterCounts(ctx context.Context) ([]types.LetterCount, error)
-	Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, skip, take int) (types.LetterPage, error)
+	Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, query types.LetterQuery) (types.LetterPage, error)
 	Letter(ctx context.Context, pipeline types.PipelineID, id types.MatchID) (types.StoredLetter, error)
 	PreviewLetters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter) (types.LetterPreview, error)
 	ReplayLetter(ctx context.Context, pipeline types.PipelineID, id types.MatchID) error

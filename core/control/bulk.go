@@ -26,7 +26,7 @@ func (h *Handle) ReplayLetters(ctx context.Context, pipeline types.PipelineID, s
 		return result, err
 	}
 	route := h.routeOf(op, pipeline)
-	for page, err := range h.pages(ctx, pipeline, selection.Through) {
+	for page, err := range h.pages(ctx, pipeline, 0, selection.Through) {
 		if err != nil {
 			return result, err
 		}
@@ -104,7 +104,7 @@ func (h *Handle) DiscardLetters(ctx context.Context, pipeline types.PipelineID, 
 		result.Done, err = h.storage.DeleteAllDeadLetters(ctx, pipeline, selection.Through)
 		return result, err
 	}
-	for page, err := range h.pages(ctx, pipeline, selection.Through) {
+	for page, err := range h.pages(ctx, pipeline, 0, selection.Through) {
 		if err != nil {
 			return result, err
 		}

@@ -413,7 +413,7 @@ func TestActionsOnOddLetters(t *testing.T) {
 		require.ErrorIs(t, replayed.Failures[i].Err, ports.ErrUndecodable)
 		require.ErrorContains(t, replayed.Failures[i].Err, fmt.Sprintf("position %d", 2+i))
 	}
-	page, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, 0, 10)
+	page, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Take: 10})
 	require.NoError(t, err)
 	require.Equal(t, letters, page.Letters)
 	for _, filter := range []types.LetterFilter{{Reason: "503"}, {Sink: fixture.Sink}, {Monitor: fixture.Monitor}} {

@@ -34,22 +34,28 @@ func TestInputIsCheckedFirst(t *testing.T) {
 	huge := types.Cursor{Primary: ports.MaxStoredInteger + 1}
 	second := func(_ any, err error) error { return err }
 	for name, call := range map[string]func() error{
-		"set checkpoint, pipeline":   func() error { return second(w.SetCheckpoint(ctx, bad, types.CheckpointChange{})) },
-		"set checkpoint, cursor":     func() error { return second(w.SetCheckpoint(ctx, good, types.CheckpointChange{Cursor: huge})) },
-		"delete checkpoint":          func() error { return second(w.DeleteCheckpoint(ctx, bad)) },
-		"letter, pipeline":           func() error { return second(w.Letter(ctx, bad, "m")) },
-		"letter, match":              func() error { return second(w.Letter(ctx, good, "")) },
-		"letters, pipeline":          func() error { return second(w.Letters(ctx, bad, types.LetterFilter{}, 0, 1)) },
-		"letters, skip":              func() error { return second(w.Letters(ctx, good, types.LetterFilter{}, -1, 1)) },
-		"letters, take":              func() error { return second(w.Letters(ctx, good, types.LetterFilter{Sink: "a"}, 0, 1001)) },
-		"letters, filter by monitor": func() error { return second(w.Letters(ctx, good, types.LetterFilter{Monitor: "a b"}, 0, 1)) },
-		"preview, filter by sink":    func() error { return second(w.PreviewLetters(ctx, good, types.LetterFilter{Sink: "a b"})) },
-		"replay, pipeline":           func() error { return w.ReplayLetter(ctx, bad, "m") },
-		"replay, match":              func() error { return w.ReplayLetter(ctx, good, "a b") },
-		"discard, pipeline":          func() error { return w.DiscardLetter(ctx, bad, "m") },
-		"discard, match":             func() error { return w.DiscardLetter(ctx, good, "a b") },
-		"replay many, pipeline":      func() error { return second(w.ReplayLetters(ctx, bad, types.LetterSelection{})) },
-		"replay many, through":       func() error { return second(w.ReplayLetters(ctx, good, types.LetterSelection{Through: -1})) },
+		"set checkpoint, pipeline": func() error { return second(w.SetCheckpoint(ctx, bad, types.CheckpointChange{})) },
+		"set checkpoint, cursor":   func() error { return second(w.SetCheckpoint(ctx, good, types.CheckpointChange{Cursor: huge})) },
+		"delete checkpoint":        func() error { return second(w.DeleteCheckpoint(ctx, bad)) },
+		"letter, pipeline":         func() error { return second(w.Letter(ctx, bad, "m")) },
+		"letter, match":            func() error { return second(w.Letter(ctx, good, "")) },
+		"letters, pipeline":        func() error { return second(w.Letters(ctx, bad, types.LetterFilter{}, types.LetterQuery{Take: 1})) },
+		"letters, skip": func() error {
+			return second(w.Letters(ctx, good, types.LetterFilter{}, types.LetterQuery{Skip: -1, Take: 1}))
+		},
+		"letters, take": func() error {
+			return second(w.Letters(ctx, good, types.LetterFilter{Sink: "a"}, types.LetterQuery{Take: 1001}))
+		},
+		"letters, filter by monitor": func() error {
+			return second(w.Letters(ctx, good, types.LetterFilter{Monitor: "a b"}, types.LetterQuery{Take: 1}))
+		},
+		"preview, filter by sink": func() error { return second(w.PreviewLetters(ctx, good, types.LetterFilter{Sink: "a b"})) },
+		"replay, pipeline":        func() error { return w.ReplayLetter(ctx, bad, "m") },
+		"replay, match":           func() error { return w.ReplayLetter(ctx, good, "a b") },
+		"discard, pipeline":       func() error { return w.DiscardLetter(ctx, bad, "m") },
+		"discard, match":          func() error { return w.DiscardLetter(ctx, good, "a b") },
+		"replay many, pipeline":   func() error { return second(w.ReplayLetters(ctx, bad, types.LetterSelection{})) },
+		"replay many, through":    func() error { return second(w.ReplayLetters(ctx, good, types.LetterSelection{Through: -1})) },
 		"discard many, filter": func() error {
 			return second(w.DiscardLetters(ctx, good, types.LetterSelection{Filter: types.LetterFilter{Sink: "/"}}))
 		},

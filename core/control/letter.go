@@ -32,14 +32,15 @@ func (h *Handle) Letter(ctx context.Context, pipeline types.PipelineID, id types
 	return stored, nil
 }
 
-// Letters returns take letters, 0 to 1000, of those that the filter picks, after the first skip. With
-// an empty filter the cost does not grow with the number of letters beyond that of counting them;
-// with any other, all letters are read, a page at a time. Page, Total and Through are of moments that
-// may differ while letters come and go.
-func (h *Handle) Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, skip, take int) (types.LetterPage, error) {
+// Letters returns a page of the letters that the filter picks: query.Take of them, 0 to 1000, after the
+// first query.Skip behind the position query.After. With an empty filter the cost does not grow with the
+// number of letters beyond that of counting them. With any other, letters are read a page at a time: all
+// of them, for Total, and behind a position as many as it takes to fill the page. Page, Total and Through
+// are of moments that may differ while letters come and go.
+func (h *Handle) Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, query types.LetterQuery) (types.LetterPage, error) {
 	const op = "control.letters"
 	none := types.LetterPage{}
-	if err := ports.CheckLetterQuery(op, pipeline, types.LetterQuery{Skip: skip, Take: take}); err != nil {
+	if err := ports.CheckLetterQuery(op, pipeline, query); err != nil {
 		return none, err
 	}
 	if err := checkFilter(op, filter); err != nil {
@@ -48,11 +49,14 @@ func (h *Handle) Letters(ctx context.Context, pipeline types.PipelineID, filter 
 	var page types.LetterPage
 	if filter == (types.LetterFilter{}) {
 		var err error
-		if take > 0 {
-			page.Letters, err = h.storage.ListDeadLetters(ctx, pipeline, types.LetterQuery{Skip: skip, Take: take})
+		if query.Take > 0 {
+			page.Letters, err = h.storage.ListDeadLetters(ctx, pipeline, query)
 			if err != nil {
 				return none, err
 			}
+		}
+		if query.After > 0 {
+			return page, nil
 		}
 		if page.Total, page.Through, err = h.newest(ctx, pipeline); err != nil {
 			return none, err
@@ -62,19 +66,28 @@ func (h *Handle) Letters(ctx context.Context, pipeline types.PipelineID, filter 
 		}
 		return page, nil
 	}
-	for letters, err := range h.pages(ctx, pipeline, math.MaxInt64) {
+	for letters, err := range h.pages(ctx, pipeline, query.After, math.MaxInt64) {
 		if err != nil {
 			return none, err
 		}
 		for _, stored := range letters {
+			if query.After > 0 && len(page.Letters) == query.Take {
+				break
+			}
 			page.Through = stored.Position
 			if !picks(filter, stored) {
 				continue
 			}
-			if page.Total++; page.Total > int64(skip) && len(page.Letters) < take {
+			if page.Total++; page.Total > int64(query.Skip) && len(page.Letters) < query.Take {
 				page.Letters = append(page.Letters, stored)
 			}
 		}
+		if query.After > 0 && len(page.Letters) == query.Take {
+			break
+		}
+	}
+	if query.After > 0 {
+		page.Total, page.Through = 0, 0
 	}
 	return page, nil
 }
@@ -82,7 +95,7 @@ func (h *Handle) Letters(ctx context.Context, pipeline types.PipelineID, filter 
 // PreviewLetters counts the letters that the filter picks. Its Through, given to the action, makes
 // that work on these and nothing newer.
 func (h *Handle) PreviewLetters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter) (types.LetterPreview, error) {
-	page, err := h.Letters(ctx, pipeline, filter, 0, 0)
+	page, err := h.Letters(ctx, pipeline, filter, types.LetterQuery{})
 	return types.LetterPreview{Count: page.Total, Through: page.Through}, err
 }
 
@@ -104,7 +117,7 @@ func (h *Handle) newest(ctx context.Context, pipeline types.PipelineID) (count, 
 		}
 	}
 	count = 0
-	for page, err := range h.pages(ctx, pipeline, math.MaxInt64) {
+	for page, err := range h.pages(ctx, pipeline, 0, math.MaxInt64) {
 		if err != nil {
 			return 0, 0, err
 		}
@@ -127,12 +140,12 @@ func (h *Handle) count(ctx context.Context, pipeline types.PipelineID) (int64, e
 	return 0, nil
 }
 
-// pages yields the letters up to and including the position through, in the order of arrival, a page
-// at a time, none of them empty. It goes by position, so that letters that are removed on the way make
-// it neither skip nor repeat others. It ends after an error.
-func (h *Handle) pages(ctx context.Context, pipeline types.PipelineID, through int64) iter.Seq2[[]types.StoredLetter, error] {
+// pages yields the letters behind a position, up to and including the position through, in the order of
+// arrival, a page at a time, none of them empty. It goes by position, so that letters that are removed on
+// the way make it neither skip nor repeat others. It ends after an error.
+func (h *Handle) pages(ctx context.Context, pipeline types.PipelineID, after, through int64) iter.Seq2[[]types.StoredLetter, error] {
 	return func(yield func([]types.StoredLetter, error) bool) {
-		for after := int64(0); after < through; {
+		for after < through {
 			page, err := h.storage.ListDeadLetters(ctx, pipeline, types.LetterQuery{After: after, Take: h.pageSize})
 			if err != nil {
 				yield(nil, err)

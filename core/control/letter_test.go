@@ -56,7 +56,7 @@ func TestLettersPicksAndPages(t *testing.T) {
 		"counted":              {filter: types.LetterFilter{Sink: "mail"}, total: 15, want: ids()},
 		"none":                 {filter: types.LetterFilter{Sink: "sms"}, take: 9, want: ids()},
 	} {
-		page, err := w.Letters(t.Context(), fixture.Pipeline, c.filter, c.skip, c.take)
+		page, err := w.Letters(t.Context(), fixture.Pipeline, c.filter, types.LetterQuery{Skip: c.skip, Take: c.take})
 		require.NoError(t, err, name)
 		got := ids()
 		for _, l := range page.Letters {
@@ -75,11 +75,42 @@ func TestLettersPicksAndPages(t *testing.T) {
 	require.Equal(t, []types.LetterCount{{Pipeline: fixture.Pipeline, Count: 30}, {Pipeline: "volcanoes", Count: 1}}, counts)
 }
 
+// Who goes on behind the last letter that came sees each once, and reads no letter twice.
+func TestPagesBehindAPositionReadOnWhereTheLastOneEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.SetPageSize(4)
+	w.record(t, mixed(30)...)
+	for _, filter := range []types.LetterFilter{{}, {Sink: "mail"}, {Sink: "mail", Monitor: "weak"}, {Sink: "sms"}} {
+		all, err := w.Letters(t.Context(), fixture.Pipeline, filter, types.LetterQuery{Take: 1000})
+		require.NoError(t, err)
+		seen := []types.StoredLetter{}
+		for query := (types.LetterQuery{Take: 3}); ; query.After = seen[len(seen)-1].Position {
+			page, err := w.Letters(t.Context(), fixture.Pipeline, filter, query)
+			require.NoError(t, err)
+			if query.After > 0 {
+				require.Zero(t, page.Total)
+				require.Zero(t, page.Through)
+			}
+			seen = append(seen, page.Letters...)
+			if len(page.Letters) == 0 {
+				break
+			}
+		}
+		require.Len(t, seen, int(all.Total), "%+v", filter)
+		require.ElementsMatch(t, all.Letters, seen, "%+v", filter)
+	}
+	skipped, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{Sink: "mail"}, types.LetterQuery{After: w.letters(t)[1].Position, Skip: 2, Take: 1})
+	require.NoError(t, err)
+	require.Len(t, skipped.Letters, 1)
+	require.Equal(t, fixture.MatchID(8), skipped.Letters[0].Letter.MatchID)
+}
+
 func TestLettersOfAPipelineThatHasNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, filter := range []types.LetterFilter{{}, {Sink: "mail"}} {
-		page, err := w.Letters(t.Context(), fixture.Pipeline, filter, 0, 10)
+		page, err := w.Letters(t.Context(), fixture.Pipeline, filter, types.LetterQuery{Take: 10})
 		require.NoError(t, err)
 		require.Empty(t, page.Letters)
 		require.Zero(t, page.Total)
@@ -92,7 +123,7 @@ func TestAPageOfAllLettersReadsNoOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.record(t, numbered(1, 50)...)
-	_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, 20, 10)
+	_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Skip: 20, Take: 10})
 	require.NoError(t, err)
 	require.Equal(t, 2, w.faults.Calls(flaky.StorageListDeadLetters))
 	require.Equal(t, 1, w.faults.Calls(flaky.StorageCountDeadLetters))
@@ -134,7 +165,7 @@ func TestThroughCoversThePage(t *testing.T) {
 			must(w.store.DeleteDeadLetter(context.Background(), fixture.Pipeline, fixture.MatchID(3)))
 		}
 	}
-	page, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, 0, 10)
+	page, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Take: 10})
 	require.NoError(t, err)
 	require.Len(t, page.Letters, 3)
 	require.Equal(t, page.Letters[2].Position, page.Through)
@@ -146,7 +177,7 @@ func TestAScanEndsWithTheLettersThatThereAre(t *testing.T) {
 	w := newWorld(t)
 	w.SetPageSize(4)
 	w.record(t, numbered(1, 7)...)
-	_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{Sink: "mail"}, 0, 10)
+	_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{Sink: "mail"}, types.LetterQuery{Take: 10})
 	require.NoError(t, err)
 	require.Equal(t, 2, w.faults.Calls(flaky.StorageListDeadLetters))
 }
@@ -178,14 +209,14 @@ func TestLettersPassesErrorsOn(t *testing.T) {
 		w := newWorld(t)
 		w.record(t, numbered(1, 3)...)
 		w.faults.Add(flaky.Fault{Op: op, Err: errBoom})
-		_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, 0, 10)
+		_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{}, types.LetterQuery{Take: 10})
 		require.ErrorIs(t, err, errBoom, op)
 		_, err = w.ReplayLetters(t.Context(), fixture.Pipeline, types.LetterSelection{})
 		require.ErrorIs(t, err, errBoom, op)
 	}
 	w := newWorld(t)
 	w.faults.Add(flaky.Fault{Op: flaky.StorageListDeadLetters, Err: errBoom})
-	_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{Reason: "a"}, 0, 10)
+	_, err := w.Letters(t.Context(), fixture.Pipeline, types.LetterFilter{Reason: "a"}, types.LetterQuery{Take: 10})
 	require.ErrorIs(t, err, errBoom)
 	w.faults.Add(flaky.Fault{Op: flaky.StorageGetDeadLetter, Err: errBoom})
 	_, err = w.Letter(t.Context(), fixture.Pipeline, fixture.MatchID(1))
