@@ -59,12 +59,6 @@ func CheckPrimary(op string, primary uint64) error {
 	return CheckCursor(op, types.Cursor{Primary: primary})
 }
 
-// CheckJSON checks a JSON value that is kept as it is.
-func CheckJSON(op, what string, value []byte) error {
-	_, err := compactJSON(op, what, value)
-	return err
-}
-
 // compactJSON checks a JSON value and returns it without insignificant white space, as a copy.
 func compactJSON(op, what string, value []byte) (json.RawMessage, error) {
 	if len(value) > MaxJSONBytes {
@@ -93,7 +87,8 @@ func CheckResource(op string, kind types.ResourceKind, id string, value []byte, 
 	if expected >= MaxStoredInteger {
 		return invalid(op, "the expected version is %d: it is below %d", expected, uint64(MaxStoredInteger))
 	}
-	return CheckJSON(op, "value", value)
+	_, err := compactJSON(op, "value", value) // which is kept as it is
+	return err
 }
 
 // CheckResourceDelete checks a delete.

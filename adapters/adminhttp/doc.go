@@ -24,7 +24,7 @@
 //	PUT    /v1/checkpoints/<pipeline>           {cursor,module?,override?}: 200, or 409 CHECKPOINT_PROVENANCE
 //	DELETE /v1/checkpoints/<pipeline>           204
 //	GET    /v1/deadletters                      {"pipelines":[{"pipeline","count"}]}
-//	GET    /v1/deadletters/<pipeline>           ?skip&take&monitor&sink&reason: {"letters","total","through"}
+//	GET    /v1/deadletters/<pipeline>           ?after&skip&take&monitor&sink&reason: {"letters","total"?,"through"?}
 //	POST   /v1/deadletters/<pipeline>           {action,monitor?,sink?,reason?,through?}: preview, replay, discard
 //	GET    /v1/deadletters/<pipeline>/<match>   {"position","letter"}, or "error" instead of the letter
 //	DELETE /v1/deadletters/<pipeline>/<match>   discards it: 204

@@ -331,20 +331,6 @@ func (s *Store) decodeExpiry(op, key string, expires any) (*int64, error) {
 func (s *Store) undecodable(op, key, column string, found any, wanted string) error {
 	return ports.Errorf(ports.CodeKvOperationFailed, op,
 		"the row of key %q in %s cannot be read: its %s is of storage class %s, not %s; overwrite or delete the key",
-		key, s.file.Path(), column, storageClass(found), wanted).
+		key, s.file.Path(), column, sqlitefile.StorageClass(found), wanted).
 		WithReason(ports.ReasonUndecodable)
-}
-
-func storageClass(value any) string {
-	switch value.(type) {
-	case nil:
-		return "NULL"
-	case int64:
-		return "INTEGER"
-	case float64:
-		return "REAL"
-	case string:
-		return "TEXT"
-	}
-	return "BLOB"
 }

@@ -20,7 +20,7 @@ type columns struct {
 
 func (c *columns) fault(i int, name, wanted string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("its %s is of storage class %s, not %s", name, storageClass(c.row.Value(i)), wanted)
+		c.err = fmt.Errorf("its %s is of storage class %s, not %s", name, sqlitefile.StorageClass(c.row.Value(i)), wanted)
 	}
 }
 
@@ -76,20 +76,6 @@ func (c *columns) meta(i int) (meta types.GateMeta) {
 	return meta
 }
 
-func storageClass(value any) string {
-	switch value.(type) {
-	case nil:
-		return "NULL"
-	case int64:
-		return "INTEGER"
-	case float64:
-		return "REAL"
-	case string:
-		return "TEXT"
-	}
-	return "BLOB"
-}
-
 // undecodable is the error of a row that is there and cannot be read. It names the row and never what
 // it holds.
 func (s *Storage) undecodable(op, table, key string, why error) *ports.Error {
@@ -101,18 +87,12 @@ func (s *Storage) undecodable(op, table, key string, why error) *ports.Error {
 // key joins the parts of a row's key. What another program wrote may be long, and anything.
 func key(parts ...any) string {
 	const most = 200
-	text := ""
-	var textSb104 strings.Builder
+	words := make([]string, len(parts))
 	for i, part := range parts {
-		if i > 0 {
-			textSb104.WriteString("/")
-		}
-		if word := fmt.Sprint(part); len(word) > most {
-			textSb104.WriteString(word[:most] + "…")
-		} else {
-			textSb104.WriteString(word)
+		words[i] = fmt.Sprint(part)
+		if len(words[i]) > most {
+			words[i] = words[i][:most] + "…"
 		}
 	}
-	text += textSb104.String()
-	return fmt.Sprintf("%q", text)
+	return fmt.Sprintf("%q", strings.Join(words, "/"))
 }

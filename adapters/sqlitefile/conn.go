@@ -129,6 +129,21 @@ type Row []driver.Value
 // for NULL. The empty BLOB is a []byte of length 0, not nil.
 func (r Row) Value(i int) any { return r[i] }
 
+// StorageClass names what [Row.Value] returned as SQLite does, for messages.
+func StorageClass(value any) string {
+	switch value.(type) {
+	case nil:
+		return "NULL"
+	case int64:
+		return "INTEGER"
+	case float64:
+		return "REAL"
+	case string:
+		return "TEXT"
+	}
+	return "BLOB"
+}
+
 // Int64 returns column i if it holds an integer, otherwise 0.
 func (r Row) Int64(i int) int64 {
 	v, _ := r[i].(int64)

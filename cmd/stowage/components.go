@@ -247,6 +247,9 @@ func newAdminClient(server, token string) (adminClient, error) {
 	return client, nil
 }
 
+// operatorControl is what an operator can do to pipelines.
+type operatorControl = adminhttp.Control
+
 func newOperatorClient(server, token string) (operatorClient, error) {
 	client, err := adminhttp.NewClient(server, token, adminhttp.ClientOptions{})
 	if err != nil {

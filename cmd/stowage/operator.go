@@ -13,24 +13,7 @@ import (
 
 // operatorClient steers the pipelines of a daemon.
 type operatorClient interface {
-	Checkpoints(ctx context.Context) ([]types.PipelineCheckpoint, error)
-	Checkpoint(ctx context.Context, pipeline types.PipelineID) (types.Checkpoint, bool, error)
-	SetCheckpoint(ctx context.Context, pipeline types.PipelineID, change types.CheckpointChange) (types.Checkpoint, error)
-	DeleteCheckpoint(ctx context.Context, pipeline types.PipelineID) (bool, error)
-
-	LetterCounts(ctx context.Context) ([]types.LetterCount, error)
-	Letters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter, query types.LetterQuery) (types.LetterPage, error)
-	Letter(ctx context.Context, pipeline types.PipelineID, id types.MatchID) (types.StoredLetter, error)
-	PreviewLetters(ctx context.Context, pipeline types.PipelineID, filter types.LetterFilter) (types.LetterPreview, error)
-	ReplayLetter(ctx context.Context, pipeline types.PipelineID, id types.MatchID) error
-	DiscardLetter(ctx context.Context, pipeline types.PipelineID, id types.MatchID) error
-	ReplayLetters(ctx context.Context, pipeline types.PipelineID, selection types.LetterSelection) (types.BulkResult, error)
-	DiscardLetters(ctx context.Context, pipeline types.PipelineID, selection types.LetterSelection) (types.BulkResult, error)
-
-	Pause(ctx context.Context, pause types.Pause) error
-	Resume(ctx context.Context, pause types.Pause) error
-	Pauses(ctx context.Context) ([]types.Pause, error)
-
+	operatorControl
 	ResourceKinds(ctx context.Context) ([]types.ResourceKind, error)
 	ListResources(ctx context.Context, kind types.ResourceKind, opts types.ResourceListOptions) (types.ResourcePage, error)
 	GetResource(ctx context.Context, kind types.ResourceKind, id string) (types.Resource, bool, error)

@@ -1,4 +1,4 @@
-// Package catalog registers modules and composes the stores that a configuration names.
+// Package catalog registers modules and composes the stores and sinks that a configuration names.
 //
 // Registration is explicit: a program makes a [Catalog] and registers each module that it ships, its
 // own or a third party's. [Catalog.Compose] validates a whole configuration before anything is opened
