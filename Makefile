@@ -17,7 +17,7 @@ BENCHFLAGS ?=
 SOAK       ?= 600
 # How many times `make soak` kills a process that writes to a storage.
 KILLS      ?= 2000
-# Arguments of `make run`: make run ARGS='--listen 127.0.0.1:8000'
+# Arguments of `make run`: make run ARGS='--speed 100'
 ARGS       ?=
 
 .PHONY: help
@@ -29,8 +29,8 @@ build: ## Build bin/stowage
 	go build -o bin/stowage ./cmd/stowage
 
 .PHONY: run
-run: build ## Build, then start the daemon with its built-in configuration (ARGS=…)
-	exec bin/stowage serve $(ARGS)
+run: build ## Build, then see a week of earthquakes go through a pipeline (ARGS=…)
+	@exec bin/stowage quickstart $(ARGS)
 
 .PHONY: test
 test: check-graph check-requirements check-modules test-scripts check-downstream ## Everything: dependency rules, each module alone, scripts, downstream (RACE=1: race detector)

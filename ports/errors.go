@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Code names a kind of failure. It is stable, and the same in every adapter and over HTTP.
@@ -81,6 +82,7 @@ const (
 	ReasonUndecodable  Reason = "undecodable"   // a stored record cannot be read
 	ReasonNoPayload    Reason = "no_payload"    // a dead letter of an older file has nothing to replay
 	ReasonPaused       Reason = "paused"        // an operator has paused what the request needs
+	ReasonRateLimited  Reason = "rate_limited"  // the receiver asks for a pause
 )
 
 type reasonInfo struct {
@@ -101,6 +103,7 @@ var reasons = map[Reason]reasonInfo{
 	ReasonUndecodable:  {http.StatusInternalServerError, Permanent},
 	ReasonNoPayload:    {http.StatusConflict, Permanent},
 	ReasonPaused:       {http.StatusConflict, Transient},
+	ReasonRateLimited:  {http.StatusTooManyRequests, Transient},
 }
 
 // Error is the error of every adapter. Message says what was attempted, on which path or key, what
@@ -112,6 +115,8 @@ type Error struct {
 	Message string
 	Class   Class // empty means the default of Reason, then of Code
 	Err     error // the cause, if any
+	// RetryAfter is how long whoever failed asks to be left alone; 0 if it asked nothing.
+	RetryAfter time.Duration
 }
 
 // Sentinels for errors.Is. One with a Reason matches only errors with that reason; one without a
@@ -144,6 +149,7 @@ var (
 	ErrUndecodable  = &Error{Reason: ReasonUndecodable}
 	ErrNoPayload    = &Error{Reason: ReasonNoPayload}
 	ErrPaused       = &Error{Reason: ReasonPaused}
+	ErrRateLimited  = &Error{Reason: ReasonRateLimited}
 )
 
 // Errorf makes an error with a formatted message; its %w operands become its cause.
@@ -161,6 +167,29 @@ func (e *Error) WithReason(reason Reason) *Error {
 	c := *e
 	c.Reason = reason
 	return &c
+}
+
+// WithClass returns a copy of e with a class of its own.
+func (e *Error) WithClass(class Class) *Error {
+	c := *e
+	c.Class = class
+	return &c
+}
+
+// WithRetryAfter returns a copy of e that asks for a pause; its reason is rate_limited.
+func (e *Error) WithRetryAfter(pause time.Duration) *Error {
+	c := e.WithReason(ReasonRateLimited)
+	c.RetryAfter = pause
+	return c
+}
+
+// RetryAfter is the pause that an error asks for, and whether it asks for one.
+func RetryAfter(err error) (time.Duration, bool) {
+	var e *Error
+	if !errors.As(err, &e) || e.Reason != ReasonRateLimited {
+		return 0, false
+	}
+	return max(e.RetryAfter, 0), true
 }
 
 // Error gives the operation, the code and the message.

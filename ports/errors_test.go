@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -41,6 +42,9 @@ var reasonSentinels = map[ports.Reason]*ports.Error{
 	ports.ReasonUnsupported:  ports.ErrUnsupported,
 	ports.ReasonUnavailable:  ports.ErrUnavailable,
 	ports.ReasonUndecodable:  ports.ErrUndecodable,
+	ports.ReasonNoPayload:    ports.ErrNoPayload,
+	ports.ReasonPaused:       ports.ErrPaused,
+	ports.ReasonRateLimited:  ports.ErrRateLimited,
 }
 
 func TestEveryCodeMatchesItsSentinelAlone(t *testing.T) {
@@ -171,6 +175,50 @@ func TestWithReasonCopies(t *testing.T) {
 	full := err.WithReason(ports.ReasonDiskFull)
 	if err.Reason != "" || full.Reason != ports.ReasonDiskFull || full.Message != err.Message || !errors.Is(full, io.EOF) {
 		t.Errorf("%+v and %+v", err, full)
+	}
+}
+
+func TestWithClassCopies(t *testing.T) {
+	t.Parallel()
+	err := ports.Errorf(ports.CodeBackendFailed, "sink.deliver", "status 404: %w", io.EOF)
+	gone := err.WithClass(ports.Permanent)
+	if err.Class != "" || !err.Retryable() || gone.Retryable() || ports.IsTransient(gone) || !errors.Is(gone, io.EOF) || gone.Message != err.Message {
+		t.Errorf("%+v and %+v", err, gone)
+	}
+	if again := gone.WithReason(ports.ReasonBusy); again.Retryable() {
+		t.Errorf("%+v: want the class to stand above the reason", again)
+	}
+}
+
+func TestAnErrorMayAskForAPause(t *testing.T) {
+	t.Parallel()
+	err := ports.Errorf(ports.CodeBackendFailed, "sink.deliver", "status 429: %w", io.EOF)
+	limited := err.WithRetryAfter(90 * time.Second)
+	if err.RetryAfter != 0 || err.Reason != "" {
+		t.Errorf("the error itself was changed: %+v", err)
+	}
+	if limited.Status() != 429 || !limited.Retryable() || !errors.Is(limited, ports.ErrRateLimited) || !errors.Is(limited, ports.ErrBackendFailed) || !errors.Is(limited, io.EOF) {
+		t.Errorf("%v: status %d, retryable %v", limited, limited.Status(), limited.Retryable())
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want time.Duration
+		asks bool
+	}{
+		"a pause":                      {limited, 90 * time.Second, true},
+		"a pause, wrapped":             {fmt.Errorf("delivering: %w", limited), 90 * time.Second, true},
+		"a pause of no time":           {err.WithRetryAfter(0), 0, true},
+		"a pause in the past":          {err.WithRetryAfter(-time.Second), 0, true},
+		"the reason alone":             {err.WithReason(ports.ReasonRateLimited), 0, true},
+		"no pause":                     {err, 0, false},
+		"another reason since":         {limited.WithReason(ports.ReasonBusy), 0, false},
+		"another error":                {io.EOF, 0, false},
+		"none":                         {nil, 0, false},
+		"a conflict, which is another": {&ports.VersionConflictError{}, 0, false},
+	} {
+		if got, asks := ports.RetryAfter(tc.err); got != tc.want || asks != tc.asks {
+			t.Errorf("%s: got %v and %v, want %v and %v", name, got, asks, tc.want, tc.asks)
+		}
 	}
 }
 

@@ -245,6 +245,14 @@ func CheckPeek(op string, opts types.PeekOptions) (int, error) {
 // CheckBatch checks the size of a batch (R138).
 func CheckBatch(op string, n int) error { return checkCount(op, "size of the batch", n) }
 
+// CheckBulk checks the size of a bulk: 1 to 1000.
+func CheckBulk(op string, n int) error {
+	if n < 1 || n > MaxBulk {
+		return invalid(op, "the size of the bulk is %d: give 1 to %d", n, MaxBulk)
+	}
+	return nil
+}
+
 func checkCount(op, what string, n int) error {
 	if n < 1 || n > MaxBatch {
 		return invalid(op, "the %s is %d: give 1 to %d", what, n, MaxBatch)

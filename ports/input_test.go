@@ -259,6 +259,9 @@ func TestReceiveOptions(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	t.Parallel()
+	for n, good := range map[int]bool{-1: false, 0: false, 1: true, 1000: true, 1001: false} {
+		wantVerdict(t, "bulk", ports.CheckBulk("op", n), good)
+	}
 	for n, good := range map[int]bool{-1: false, 0: false, 1: true, 10: true, 11: false} {
 		wantVerdict(t, "batch", ports.CheckBatch("op", n), good)
 		got, err := ports.CheckPeek("op", types.PeekOptions{Max: n})

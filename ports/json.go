@@ -74,6 +74,9 @@ func (n *jsonNames) add(name string) bool {
 		if slices.Contains(n.few, name) {
 			return false
 		}
+		if n.few == nil {
+			n.few = make([]string, 0, 8) // growing from one would cost as much as the rest of the scan
+		}
 		n.few = append(n.few, name)
 		return true
 	}
@@ -335,8 +338,13 @@ func (s *jsonScanner) peek() byte {
 }
 
 func (s *jsonScanner) skip() {
-	for s.pos < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.pos]) >= 0 {
-		s.pos++
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case ' ', '\t', '\r', '\n':
+			s.pos++
+		default:
+			return
+		}
 	}
 }
 

@@ -91,3 +91,19 @@ type Releaser interface {
 	// Receipts that are not current any more are passed over.
 	Release(ctx context.Context, receipts []string) error
 }
+
+// MaxBulk is the most messages of one SendBulk.
+const MaxBulk = 1000
+
+// BulkSender is implemented by queues that store many messages in one transaction.
+type BulkSender interface {
+	// SendBulk is SendBatch for 1 to 1000 messages: all that keep the rules are stored, in this order and
+	// with nobody's in between, or none.
+	SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error)
+}
+
+// Meter is implemented by stores that count what they do.
+type Meter interface {
+	// Metrics returns the counts since the store was opened. It waits for nothing and no disk.
+	Metrics() types.StoreMetrics
+}

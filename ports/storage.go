@@ -144,6 +144,13 @@ type DeliveryJournal interface {
 	Delivered(ctx context.Context, pipeline types.PipelineID, from, to types.Cursor) ([]types.Delivery, error)
 }
 
+// JournalCounter is implemented by storages that can tell how full their delivery journals are.
+type JournalCounter interface {
+	// CountDeliveries returns the number of entries of each pipeline that has one, ordered. Its cost may
+	// grow with their number, which the depth bounds.
+	CountDeliveries(ctx context.Context) ([]types.JournalCount, error)
+}
+
 // GateJournal keeps the state of gates: the matches that were counted, and a little beside them.
 type GateJournal interface {
 	// AppendHits stores at most 10,000 hits. One whose key is there stays as it is (R227).

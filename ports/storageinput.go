@@ -418,7 +418,7 @@ func CheckProgress(op string, pipeline types.PipelineID, p types.Progress) (type
 		letters[i] = letter
 	}
 	p.DeadLetters = letters
-	for _, primary := range []**uint64{&p.HitsFrom, &p.HitsBefore} {
+	for _, primary := range []**uint64{&p.JournalFrom, &p.HitsFrom, &p.HitsBefore} {
 		if *primary != nil {
 			value := **primary
 			if err := CheckPrimary(op, value); err != nil {
@@ -521,4 +521,14 @@ func JournalFloor(highest uint64, depth int64) uint64 {
 		return 0
 	}
 	return highest - uint64(depth)
+}
+
+// JournalFloorFrom is the lowest primary that a journal of the depth keeps after a step: that of
+// [JournalFloor], or the JournalFrom of its [types.Progress] where that is lower.
+func JournalFloorFrom(highest uint64, depth int64, from *uint64) uint64 {
+	floor := JournalFloor(highest, depth)
+	if from != nil {
+		floor = min(floor, *from)
+	}
+	return floor
 }

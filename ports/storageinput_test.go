@@ -120,6 +120,7 @@ func TestWhatAStorageRefuses(t *testing.T) {
 		"step's settled":    progress(types.Progress{Settled: []types.MatchID{""}}),
 		"step's letters":    progress(types.Progress{DeadLetters: []types.DeadLetter{{}}}),
 		"step's hits":       progress(types.Progress{Hits: []types.GateHit{{}}}),
+		"step's journal":    progress(types.Progress{JournalFrom: &primary}),
 		"step's from":       progress(types.Progress{HitsFrom: &primary}),
 		"step's before":     progress(types.Progress{HitsBefore: &primary}),
 		"step's metas":      progress(types.Progress{Metas: []types.MonitorMeta{{}}}),

@@ -297,15 +297,17 @@ type BodyOptions struct {
 	Timeout time.Duration // from now on, zero means [DefaultBodyTimeout]
 	// Optional lets a request go without a body; it reads as an empty object.
 	Optional bool
+	// Types are the content types that the request may have; none means application/json alone.
+	Types []string
 }
 
-// ReadBody reads the body of a JSON request: 415 for another content type, 413 beyond the limit, 408
-// when it does not arrive in time, all of them INVALID_INPUT. What is in it is not looked at.
+// ReadBody reads the body of a request: 415 for another content type, 413 beyond the limit, 408 when it
+// does not arrive in time, all of them INVALID_INPUT. What is in it is not looked at.
 func ReadBody(op string, w http.ResponseWriter, r *http.Request, options BodyOptions) ([]byte, error) {
 	if options.Optional && r.ContentLength == 0 {
 		return []byte("{}"), nil
 	}
-	if err := checkContent(op, r.Header); err != nil {
+	if err := checkContent(op, r.Header, options.Types); err != nil {
 		return nil, err
 	}
 	tooLarge := WithStatus(Errorf(CodeInvalidInput, op, "the request has more than %d bytes", options.Limit), http.StatusRequestEntityTooLarge)
@@ -343,7 +345,11 @@ func ReadBody(op string, w http.ResponseWriter, r *http.Request, options BodyOpt
 	return body, nil
 }
 
-func checkContent(op string, h http.Header) error {
+func checkContent(op string, h http.Header, allowed []string) error {
+	if len(allowed) == 0 {
+		allowed = []string{"application/json"}
+	}
+	wanted := strings.Join(allowed, " or ")
 	unsupported := func(format string, args ...any) error {
 		return WithStatus(Errorf(CodeInvalidInput, op, format, args...), http.StatusUnsupportedMediaType)
 	}
@@ -352,11 +358,11 @@ func checkContent(op string, h http.Header) error {
 	}
 	given := h.Values("Content-Type")
 	if len(given) != 1 {
-		return unsupported("the request has %d content types: send one, application/json", len(given))
+		return unsupported("the request has %d content types: send one, %s", len(given), wanted)
 	}
 	media, params, err := mime.ParseMediaType(given[0])
-	if err != nil || media != "application/json" {
-		return unsupported("the content type is %q: send application/json", truncate(given[0]))
+	if err != nil || !slices.Contains(allowed, media) {
+		return unsupported("the content type is %q: send %s", truncate(given[0]), wanted)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
 		return unsupported("the character set is %q: send utf-8", truncate(charset))

@@ -3,6 +3,9 @@ package types
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +40,46 @@ func (c Cursor) Compare(d Cursor) int {
 // String gives "primary/secondary".
 func (c Cursor) String() string { return fmt.Sprintf("%d/%d", c.Primary, c.Secondary) }
 
+// Event is one event of a source.
+type Event struct {
+	Cursor Cursor
+	// Index tells events of one cursor apart, from 0.
+	Index uint64
+	// ID is the identity of the event, where its source knows a better one than the place in the stream:
+	// the same event bears it again, whatever its cursor is then. Empty: cursor and index are it.
+	ID string
+	// TS is when it happened, or when it arrived, in milliseconds since the epoch.
+	TS int64
+	// Data is the event as compact JSON, at most 1 MiB.
+	Data json.RawMessage
+	// Traceparent is the W3C trace context that came with it, if one did.
+	Traceparent string
+	// Err is not nil where something stands in the stream that is no event: it says what, for a person,
+	// without the content. Data holds what was found, as JSON that describes it, or nothing.
+	Err error
+}
+
+// Identity is ID, or else cursor and index.
+func (e Event) Identity() string {
+	if e.ID != "" {
+		return e.ID
+	}
+	return fmt.Sprintf("%d/%d/%d", e.Cursor.Primary, e.Cursor.Secondary, e.Index)
+}
+
+// NewMatchID is the match id of an event that a monitor picked for a sink: 40 hexadecimal digits of the
+// SHA-256 of the four names, each preceded by its length. It is the same at each run.
+func NewMatchID(pipeline PipelineID, monitor MonitorID, sink SinkID, event string) MatchID {
+	hash := sha256.New()
+	var length [8]byte
+	for _, part := range [...]string{string(pipeline), string(monitor), string(sink), event} {
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		hash.Write(length[:])
+		hash.Write([]byte(part))
+	}
+	return MatchID(hex.EncodeToString(hash.Sum(nil)[:20]))
+}
+
 // Match is one event picked by one monitor.
 type Match struct {
 	ID       MatchID    `json:"match_id"`
@@ -70,9 +113,13 @@ type Emission struct {
 // Its JSON form is tagged: {"type":"match","data":{…}} or {"type":"emission","data":{…}}. What has no
 // tag is read as the bare match that older files hold (R202); one that does not even have an event
 // is itself the event.
+//
+// A third member, "traceparent", says which trace the event belongs to, where there is one.
 type SinkEvent struct { //nolint:recvcheck // a value is marshalled, and unmarshalling needs a pointer
 	Match    *Match
 	Emission *Emission
+	// Traceparent is the W3C trace context of this delivery; empty where nothing is traced.
+	Traceparent string
 }
 
 // The tags.
@@ -89,13 +136,29 @@ func (e SinkEvent) Origin() *Match {
 	return e.Match
 }
 
+// Clone is a copy that shares no memory with e.
+func (e SinkEvent) Clone() SinkEvent {
+	if e.Match != nil {
+		match := *e.Match
+		match.Event = bytes.Clone(match.Event)
+		e.Match = &match
+	}
+	if e.Emission != nil {
+		emission := *e.Emission
+		emission.Match.Event = bytes.Clone(emission.Match.Event)
+		e.Emission = &emission
+	}
+	return e
+}
+
 // MarshalJSON gives the tagged form. The characters < > & stand as they are, unless the encoder that
 // asks for it escapes them.
 func (e SinkEvent) MarshalJSON() ([]byte, error) {
 	tagged := struct {
-		Type string `json:"type"`
-		Data any    `json:"data"`
-	}{tagMatch, e.Match}
+		Type        string `json:"type"`
+		Data        any    `json:"data"`
+		Traceparent string `json:"traceparent,omitempty"`
+	}{tagMatch, e.Match, e.Traceparent}
 	switch {
 	case (e.Match == nil) == (e.Emission == nil):
 		return nil, errors.New("a sink event holds exactly one of a match and an emission")
@@ -114,8 +177,8 @@ func (e SinkEvent) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the tagged form and the bare match. Member names are exact; those that are
 // unknown are passed over.
 func (e *SinkEvent) UnmarshalJSON(text []byte) error {
-	var tag, data json.RawMessage
-	if err := (object{"type": &tag, "data": &data}).decode(text); err != nil {
+	var tag, data, trace json.RawMessage
+	if err := (object{"type": &tag, "data": &data, "traceparent": &trace}).decode(text); err != nil {
 		return fmt.Errorf("a sink event cannot be read: %w", err)
 	}
 	*e = SinkEvent{}
@@ -132,6 +195,9 @@ func (e *SinkEvent) UnmarshalJSON(text []byte) error {
 		e.Emission, err = decodeEmission(data)
 	default:
 		err = errors.New(`its type is neither "match" nor "emission"`)
+	}
+	if err == nil && tag != nil && trace != nil && string(trace) != "null" {
+		err = json.Unmarshal(trace, &e.Traceparent)
 	}
 	if err != nil {
 		return fmt.Errorf("a sink event cannot be read: %w", err)

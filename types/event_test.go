@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stowage-go/stowage/types"
@@ -54,6 +55,97 @@ func TestSinkEventsHaveATaggedForm(t *testing.T) {
 		if back.Origin().ID != "m-1" {
 			t.Errorf("%s is about %q", name, back.Origin().ID)
 		}
+	}
+}
+
+func TestSinkEventsCarryTheirTrace(t *testing.T) {
+	t.Parallel()
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	m := match()
+	for name, event := range map[string]types.SinkEvent{
+		"match":    {Match: &m, Traceparent: trace},
+		"emission": {Emission: &types.Emission{Match: m}, Traceparent: trace},
+	} {
+		text := encode(t, event)
+		if want := `,"traceparent":"` + trace + `"}`; !strings.HasSuffix(text, want) {
+			t.Errorf("%s: got %s, want %s at its end", name, text, want)
+		}
+		var back types.SinkEvent
+		if err := json.Unmarshal([]byte(text), &back); err != nil {
+			t.Fatal(name, err)
+		}
+		if !reflect.DeepEqual(back, event) {
+			t.Errorf("%s came back as %+v", name, back)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"traceparent":"t","type":"match","data":{"match_id":"m"}}`:              "t",
+		`{"type":"match","data":{"match_id":"m"},"traceparent":null}`:             "",
+		`{"type":"match","data":{"match_id":"m","traceparent":"inside"}}`:         "",
+		`{"type":"match","data":{"match_id":"m"},"Traceparent":"another member"}`: "",
+		`{"match_id":"m","traceparent":"of the event itself"}`:                    "",
+		`{"match_id":"m","event":1,"traceparent":7}`:                              "",
+	} {
+		e := types.SinkEvent{Traceparent: "of before"}
+		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Traceparent != want || e.Match.ID != "m" {
+			t.Errorf("%s: got the trace %q and the error %v, want %q", text, e.Traceparent, err, want)
+		}
+	}
+	for _, text := range []string{
+		`{"type":"match","data":{"match_id":"m"},"traceparent":7}`, `{"type":"match","data":{"match_id":"m"},"traceparent":{}}`,
+		`{"type":"emission","data":{"match":{}},"traceparent":["t"]}`,
+	} {
+		var e types.SinkEvent
+		if err := json.Unmarshal([]byte(text), &e); err == nil {
+			t.Errorf("%s was read as %+v", text, e)
+		}
+	}
+}
+
+func TestTheIdentityOfAnEvent(t *testing.T) {
+	t.Parallel()
+	at := types.Event{Cursor: types.Cursor{Primary: 1<<63 - 1, Secondary: 7}, Index: 2, TS: 5, Data: []byte(`1`)}
+	if got := at.Identity(); got != "9223372036854775807/7/2" {
+		t.Errorf("an event without an id: got %q", got)
+	}
+	at.ID = "message-5"
+	if got := at.Identity(); got != "message-5" {
+		t.Errorf("an event with an id: got %q", got)
+	}
+}
+
+// The ids are in journals and in the memory of receivers: they are the same in every version.
+func TestMatchIDsNeverChange(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		pipeline types.PipelineID
+		monitor  types.MonitorID
+		sink     types.SinkID
+		event    string
+		want     types.MatchID
+	}{
+		{"earthquakes", "strong", "alerts", "1742/0/0", "b20c48782d54f549943e92c202222902715fb5f6"},
+		{"earthquakes", "strong", "alerts", "us7000abcd", "2c57d301218dd51eae7e40e5435211db513257aa"},
+		{"", "", "", "", "66687aadf862bd776c8fc18b8e9f8e2008971485"},
+	} {
+		if got := types.NewMatchID(tc.pipeline, tc.monitor, tc.sink, tc.event); got != tc.want {
+			t.Errorf("%+v: got %s", tc, got)
+		}
+	}
+	// Names that run into each other are different names.
+	seen := map[types.MatchID][4]string{}
+	for _, names := range [][4]string{
+		{"ab", "c", "d", "e"}, {"a", "bc", "d", "e"}, {"a", "b", "cd", "e"}, {"a", "b", "c", "de"}, {"", "abcd", "e", ""}, {"abcde", "", "", ""},
+		{"", "", "", "abcde"}, {"a\x00", "b", "", ""}, {"a", "\x00b", "", ""},
+	} {
+		id := types.NewMatchID(types.PipelineID(names[0]), types.MonitorID(names[1]), types.SinkID(names[2]), names[3])
+		if len(id) != 40 || strings.Trim(string(id), "0123456789abcdef") != "" {
+			t.Errorf("%q: got %q, want 40 hexadecimal digits", names, id)
+		}
+		if other, taken := seen[id]; taken {
+			t.Errorf("%q and %q have one id", names, other)
+		}
+		seen[id] = names
 	}
 }
 

@@ -96,17 +96,7 @@ func (l DeadLetter) Clone() DeadLetter {
 	if l.Payload == nil {
 		return l
 	}
-	payload := *l.Payload
-	if payload.Match != nil {
-		match := *payload.Match
-		match.Event = bytes.Clone(match.Event)
-		payload.Match = &match
-	}
-	if payload.Emission != nil {
-		emission := *payload.Emission
-		emission.Match.Event = bytes.Clone(emission.Match.Event)
-		payload.Emission = &emission
-	}
+	payload := l.Payload.Clone()
 	l.Payload = &payload
 	return l
 }
@@ -172,6 +162,12 @@ type Delivery struct {
 	MatchID MatchID `json:"match_id"`
 }
 
+// JournalCount is the number of entries of the delivery journal of a pipeline.
+type JournalCount struct {
+	Pipeline PipelineID
+	Count    int64
+}
+
 // GateHit is a match that a gate has counted. Its key is pipeline, Monitor, Cursor and Index.
 type GateHit struct {
 	Monitor MonitorID `json:"monitor"`
@@ -216,6 +212,10 @@ type Progress struct {
 	Checkpoint *Checkpoint
 	// Deliveries are recorded in the delivery journal.
 	Deliveries []Delivery
+	// JournalFrom keeps the entries of the delivery journal of that primary and above, however deep they
+	// lie: the checkpoint is not past them yet, so their events may come again. Nil leaves it to the
+	// depth. It counts for the pruning that comes with Deliveries.
+	JournalFrom *uint64
 	// Settled names dead letters that are removed because their match has been delivered after all;
 	// one that is not there is no fault.
 	Settled []MatchID

@@ -317,7 +317,7 @@ func (c *Client) send(ctx context.Context, call call) (response, error) {
 		request.Header = call.header
 	}
 	request.GetBody = nil // no transport has a way to send the request again
-	if body != nil {
+	if body != nil && request.Header.Get("Content-Type") == "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if c.token != "" {

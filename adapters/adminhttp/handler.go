@@ -34,8 +34,9 @@ const (
 // Handler serves the operator's side, and passes the queue protocol on.
 type Handler struct {
 	Options
-	mux       *http.ServeMux
-	pageBytes int // maxPage, but for tests
+	mux         *http.ServeMux
+	pageBytes   int           // maxPage, but for tests
+	eventPlaces chan struct{} // taken by large requests with events
 }
 
 // New makes a handler. Options that lack something are INVALID_CONFIG.
@@ -44,7 +45,7 @@ func New(options Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{options, http.NewServeMux(), maxPage}
+	h := &Handler{options, http.NewServeMux(), maxPage, make(chan struct{}, eventPlaces)}
 	for pattern, methods := range h.routes() {
 		h.mux.HandleFunc(pattern, h.dispatch(methods))
 	}
@@ -74,6 +75,7 @@ type access int
 const (
 	operators access = iota // with the admin token
 	readers                 // with the read-only token too
+	producers               // with the token of the pipeline
 	anyone                  // without a token of this package
 )
 
@@ -86,6 +88,11 @@ type route struct {
 
 func (r route) forReaders(query ...string) route {
 	r.access, r.query = readers, query
+	return r
+}
+
+func (r route) forProducers() route {
+	r.access = producers
 	return r
 }
 
@@ -103,11 +110,19 @@ func (h *Handler) routes() map[string]map[string]route {
 		}
 		return route{run: run}
 	}
+	// So does what needs pipelines.
+	running := func(run func(http.ResponseWriter, *http.Request) error) route {
+		if h.Pipelines == nil {
+			run = withoutPipelines
+		}
+		return route{run: run}
+	}
 	return map[string]map[string]route{
 		"/livez":        {http.MethodGet: {run: h.live, access: anyone}},
 		"/readyz":       {http.MethodGet: {run: h.ready, access: anyone}},
 		"/openapi.yaml": {http.MethodGet: {run: h.describe, access: anyone}},
 		"/statusz":      {http.MethodGet: do(h.status).forReaders()},
+		"/metrics":      {http.MethodGet: {run: h.metrics, access: anyone}},
 		"/v1/queues":    {http.MethodGet: do(h.list).forReaders()},
 		"/v1/queues/{id}": {
 			http.MethodGet:    do(h.get).forReaders(),
@@ -121,6 +136,10 @@ func (h *Handler) routes() map[string]map[string]route {
 		"/v1/queues/{id}/backup":            {http.MethodPost: do(h.backup)},
 		"/v1/queues/{id}/verify":            {http.MethodPost: do(h.verify)},
 		"/v1/queues/{id}/undecodable/{row}": {http.MethodDelete: do(h.discard)},
+		"/v1/pipelines":                     {http.MethodGet: running(h.listPipelines).forReaders()},
+		"/v1/pipelines/{pipeline}":          {http.MethodGet: running(h.getPipeline).forReaders()},
+		"/v1/pipelines/{pipeline}/binding":  {http.MethodGet: running(h.eventBinding)},
+		"/v1/pipelines/{pipeline}/events":   {http.MethodPost: running(h.postEvents).forProducers()},
 		"/v1/checkpoints":                   {http.MethodGet: stored(h.listCheckpoints).forReaders()},
 		"/v1/checkpoints/{pipeline}": {
 			http.MethodGet:    stored(h.getCheckpoint).forReaders(),
@@ -161,7 +180,7 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 	closed := true
 	allowed := slices.Collect(maps.Keys(methods))
 	for method, route := range methods {
-		closed = closed && route.access != anyone
+		closed = closed && route.access < producers
 		if method == http.MethodGet {
 			allowed = append(allowed, http.MethodHead)
 		}
@@ -173,11 +192,16 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 			method = http.MethodGet
 		}
 		route, known := methods[method]
-		if route.access != anyone && (known || closed) {
-			if err := h.authenticate(r, !known || route.access == readers); err != nil {
-				ports.Refuse(w, r, h.Log, err)
-				return
-			}
+		var err error
+		switch {
+		case known && route.access == producers:
+			err = h.authenticateEvents(r)
+		case route.access < producers && (known || closed):
+			err = h.authenticate(r, !known || route.access == readers)
+		}
+		if err != nil {
+			ports.Refuse(w, r, h.Log, err)
+			return
 		}
 		if !known {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
@@ -185,8 +209,7 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 				ports.Errorf(ports.CodeInvalidInput, "admin.request", "the method is none of %s", strings.Join(allowed, ", ")), http.StatusMethodNotAllowed))
 			return
 		}
-		err := route.checkQuery(r)
-		if err == nil {
+		if err = route.checkQuery(r); err == nil {
 			err = route.run(w, r)
 		}
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,16 +33,35 @@ const (
 	base       = "http://queues.test:7420"
 )
 
-// A rig is a handler over an owner of models with the queue "orders" and a model storage, served at a
+// A rig is a handler over an owner of models with the queue "orders", a model storage and an engine, served at a
 // loopback address; every answer is held against the document.
 type rig struct {
 	clock   *fixture.Clock
 	owner   *model.Owner
 	storage *model.Storage
 	control *control
+	engine  *engine
 	handler *adminhttp.Handler
 	server  *httptest.Server
 	log     *syncBuffer
+
+	mu    sync.Mutex
+	asked []types.PipelineID // for whose token was asked
+}
+
+func (r *rig) eventToken(id types.PipelineID) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.asked, id) {
+		r.asked = append(r.asked, id)
+	}
+	return strings.Replace(eventToken, "quakes", string(id), 1), nil
+}
+
+func (r *rig) askedTokens() []types.PipelineID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.asked)
 }
 
 func newRig(t *testing.T, change ...func(*adminhttp.Options)) *rig {
@@ -49,6 +69,7 @@ func newRig(t *testing.T, change ...func(*adminhttp.Options)) *rig {
 	r := &rig{clock: fixture.NewClock(fixture.Epoch()), log: &syncBuffer{}}
 	r.owner = model.NewOwner(r.clock, "orders")
 	r.storage = model.NewStorage(0)
+	r.engine = &engine{}
 	r.control = &control{storage: r.storage, clock: r.clock}
 	options := adminhttp.Options{
 		Owner: r.owner,
@@ -60,6 +81,8 @@ func newRig(t *testing.T, change ...func(*adminhttp.Options)) *rig {
 		Storage:       r.storage,
 		StorageModule: "model",
 		Control:       r.control,
+		Pipelines:     r.engine,
+		EventToken:    r.eventToken,
 		Endpoint:      base + "/",
 		Version:       "v1.2.3",
 		Clock:         r.clock,
@@ -258,6 +281,7 @@ func TestUnknownMethodsAndPaths(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/livez": "GET, HEAD", "/readyz": "GET, HEAD", "/openapi.yaml": "GET, HEAD", "/v1/queues": "GET, HEAD", "/v1/queues/orders": "DELETE, GET, HEAD, POST, PUT",
 		"/v1/queues/orders/token": "POST", "/v1/queues/orders/binding": "GET, HEAD", "/v1/queues/orders/stats": "GET, HEAD", "/v1/queues/orders/undecodable/1": "DELETE",
+		"/metrics": "GET, HEAD", "/v1/pipelines": "GET, HEAD", "/v1/pipelines/p": "GET, HEAD", "/v1/pipelines/p/binding": "GET, HEAD", "/v1/pipelines/p/events": "POST",
 		"/statusz": "GET, HEAD", "/v1/checkpoints": "GET, HEAD", "/v1/checkpoints/p": "DELETE, GET, HEAD, PUT", "/v1/deadletters": "GET, HEAD", "/v1/deadletters/p": "GET, HEAD, POST",
 		"/v1/deadletters/p/m": "DELETE, GET, HEAD", "/v1/deadletters/p/m/replay": "POST", "/v1/pauses": "GET, HEAD", "/v1/pauses/sink/p/s": "DELETE, PUT", "/v1/resources": "GET, HEAD",
 		"/v1/resources/k": "GET, HEAD", "/v1/resources/k/i": "DELETE, GET, HEAD, PUT", "/v1/storage/backup": "POST", "/v1/storage/verify": "POST", "/v1/storage/export": "GET, HEAD",
@@ -270,7 +294,7 @@ func TestUnknownMethodsAndPaths(t *testing.T) {
 	status, _, _ := r.do(t, "PATCH", "/v1/queues/orders", "", without)
 	assert.Equal(t, 405, status)
 	for _, path := range []string{"/", "/v1", "/v1/", "/v1/queues/", "/v1/queues/orders/", "/v1/queues/orders/x", "/v2/queues", "/livez/x", "/LIVEZ",
-		"/v1/pauses/sink", "/v1/deadletters/", "/v1/deadletters/p/", "/v1/deadletters/p/m/x", "/v1/checkpoints/p/x", "/v1/resources/k/i/x", "/v1/storage", "/statusz/"} {
+		"/v1/pauses/sink", "/v1/deadletters/", "/v1/deadletters/p/", "/v1/deadletters/p/m/x", "/v1/checkpoints/p/x", "/v1/resources/k/i/x", "/v1/pipelines/", "/v1/pipelines/p/x", "/v1/storage", "/statusz/"} {
 		status, _, body := r.do(t, "GET", path, "")
 		refused(t, 404, ports.CodeNotFound, status, body)
 	}

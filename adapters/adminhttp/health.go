@@ -3,8 +3,10 @@ package adminhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -40,6 +42,23 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusServiceUnavailable
 	}
 	return h.answer(w, status, answer)
+}
+
+// metrics passes on to whoever knows the figures, and bounds the time that their reader has.
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
+	if h.Metrics == nil {
+		return ports.Errorf(ports.CodeNotFound, "admin.metrics", "this daemon shows no metrics")
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Now().Add(ports.DefaultWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("set the deadline of the metrics: %w", err)
+	}
+	h.Metrics.ServeHTTP(w, r)
+	// The deadline would otherwise hold for whatever the connection carries next.
+	if err := control.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		h.Log.Debug("the deadline of an answer could not be cleared", "error", err)
+	}
+	return nil
 }
 
 // readiness runs all checks at once and names those that fail, in the order of the options.

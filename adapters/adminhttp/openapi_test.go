@@ -260,7 +260,7 @@ func TestTheDocumentHasEveryCodeAndReason(t *testing.T) {
 	for _, reason := range []ports.Reason{
 		ports.ReasonStaleReceipt, ports.ReasonInUse, ports.ReasonDiskFull, ports.ReasonReadOnly, ports.ReasonCorrupt,
 		ports.ReasonBusy, ports.ReasonUnsupported, ports.ReasonUnavailable, ports.ReasonRevoked, ports.ReasonUndecodable,
-		ports.ReasonNoPayload, ports.ReasonPaused,
+		ports.ReasonNoPayload, ports.ReasonPaused, ports.ReasonRateLimited,
 	} {
 		assert.Contains(t, reasons, string(reason))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
 )
 
 // Options are what a handler is made of.
@@ -31,6 +32,15 @@ type Options struct {
 	StorageModule string
 	// Control works on checkpoints, dead letters and pauses. Required with Storage, and nil without.
 	Control Control
+	// Pipelines runs the pipelines. Nil where the daemon runs none: their paths answer 501 then, and a
+	// resource of the kind "pipeline" is one like any other.
+	Pipelines Pipelines
+	// EventToken is asked for the token with which events may be posted to a pipeline that there is; it
+	// may make one. Nil: only the admin token does.
+	EventToken func(types.PipelineID) (string, error)
+	// Metrics serves GET /metrics, to anyone: what it shows must hold no secret and no content. Nil where
+	// there are none: the path is 404 then.
+	Metrics http.Handler
 	// Endpoint is the base of the URL under which applications reach this server, such as
 	// http://127.0.0.1:7420; bindings are made from it. Required.
 	Endpoint string

@@ -373,3 +373,37 @@ func TestRequestsAboutPipelinesThatAreNotExactAreRefusedWithoutEffect(t *testing
 	assert.Empty(t, pauses)
 	assert.Empty(t, r.control.delivered)
 }
+
+func TestPipelinesAreShownAsTheyStand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	quakes := `{"id":"quakes","state":"failed","origin":"resource","version":3,"error":"the file is gone","retry_at":"2026-03-01T12:00:00Z","restarts":2,"source":"http",` +
+		`"read":{"primary":7,"secondary":0},"checkpoint":{"primary":5,"secondary":1},"lag_seconds":1.5,"pending":2,"events":9,"bad_events":1,` +
+		`"monitors":[{"id":"strong","paused":true,"matches":4,"emissions":3,"errors":1,"last_error":"mag is missing"}],` +
+		`"sinks":[{"id":"alerts","module":"webhook","paused":false,"pending":1,"delivered":2,"dead_lettered":1,"duplicates":1,"retries":5,"last_error":"503","last_error_at":"2026-03-01T12:00:00Z",` +
+		`"latency":{"bounds":[0.1],"counts":[1,1],"sum":0.5}}]}`
+	status, _, body := r.do(t, "GET", "/v1/pipelines/quakes", "", reading)
+	assert.Equal(t, 200, status)
+	assert.Equal(t, quakes, body)
+	tides := `{"id":"tides","state":"idle","origin":"file","restarts":0,"lag_seconds":0,"pending":0,"events":0,"bad_events":0,"monitors":[],` +
+		`"sinks":[{"id":"log","module":"stdout","paused":false,"pending":0,"delivered":0,"dead_lettered":0,"duplicates":0,"retries":0,"latency":{"bounds":[],"counts":[],"sum":0}}]}`
+	_, _, body = r.do(t, "GET", "/v1/pipelines", "", reading)
+	assert.Equal(t, `{"pipelines":[`+quakes+`,`+tides+`]}`, body)
+	status, _, body = r.do(t, "GET", "/v1/pipelines/missing", "", reading)
+	refused(t, 404, ports.CodeNotFound, status, body)
+	status, _, body = r.do(t, "GET", "/v1/pipelines/quakes/binding", "", reading)
+	refused(t, 403, ports.CodeAuthenticationFailed, status, body)
+
+	client := newClient(t, r.server.URL, readToken, adminhttp.ClientOptions{})
+	all, err := client.Pipelines(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	one, err := client.Pipeline(t.Context(), "quakes")
+	require.NoError(t, err)
+	assert.Equal(t, all[0], one)
+	assert.Equal(t, r.engine.statuses()[0], one)
+	_, err = client.Pipeline(t.Context(), "missing")
+	require.ErrorIs(t, err, ports.ErrNotFound)
+	_, err = client.Pipeline(t.Context(), "-")
+	require.ErrorIs(t, err, ports.ErrInvalidInput)
+}

@@ -144,6 +144,9 @@ func (h *Handler) putResource(w http.ResponseWriter, r *http.Request) error {
 	if err := ports.CheckResource(op, kind, id, value, 0); err != nil {
 		return err
 	}
+	if err := h.checkPipeline(r.Context(), op, kind, id, value); err != nil {
+		return err
+	}
 	status := http.StatusCreated
 	var version uint64
 	put := func(expected uint64) (err error) {
@@ -162,6 +165,7 @@ func (h *Handler) putResource(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.refresh(r.Context(), kind, id)
 	w.Header().Set("ETag", formatTag(version))
 	return h.answer(w, status, resourceVersion{kind, id, version})
 }
@@ -191,6 +195,7 @@ func (h *Handler) deleteResource(w http.ResponseWriter, r *http.Request) error {
 	if err := preconditionFailed(err); err != nil {
 		return err
 	}
+	h.refresh(r.Context(), kind, id)
 	return h.answer(w, http.StatusNoContent, nil)
 }
 

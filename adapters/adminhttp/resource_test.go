@@ -2,6 +2,7 @@ package adminhttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -305,4 +306,61 @@ func TestAnyVersionIsAnyVersionWhoeverElseWrites(t *testing.T) {
 	resource, _, err := r.storage.GetResource(t.Context(), "rule", "x")
 	require.NoError(t, err)
 	assert.EqualValues(t, 14, resource.Version)
+}
+
+func TestAPipelineIsCheckedBeforeItIsStoredAndRunAfterwards(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	client := newClient(t, r.server.URL, adminToken, adminhttp.ClientOptions{})
+	status, _, body := r.do(t, "PUT", "/v1/resources/pipeline/floods", `{"bad":1}`)
+	refused(t, 400, ports.CodeInvalidInput, status, body)
+	assert.Contains(t, body, `the pipeline \"floods\" has no source`)
+	_, err := client.PutResource(t.Context(), types.PipelineKind, "tides", []byte(`{}`), 0)
+	require.ErrorIs(t, err, ports.ErrAlreadyExists)
+	require.ErrorContains(t, err, "configuration file")
+	kinds, err := r.storage.ResourceKinds(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, kinds)
+	_, refreshes := r.engine.state()
+	assert.Zero(t, refreshes, "nothing was changed")
+
+	status, _, _ = r.do(t, "PUT", "/v1/resources/rule/floods", `{"bad":1}`)
+	assert.Equal(t, 201, status, "other kinds are not the engine's affair")
+	_, err = client.PutResource(t.Context(), types.PipelineKind, "floods", []byte(`{"good":1}`), 0)
+	require.NoError(t, err)
+	_, err = client.PutResource(t.Context(), types.PipelineKind, "floods", []byte(`{"good":2}`), 7)
+	require.ErrorIs(t, err, ports.ErrVersionConflict)
+	_, refreshes = r.engine.state()
+	assert.Equal(t, 1, refreshes)
+
+	r.engine.refresh = func(context.Context) error { return errors.New("the disk is full") }
+	status, _, body = r.do(t, "PUT", "/v1/resources/pipeline/floods", `{"good":3}`, with("If-Match", "*"))
+	assert.Equal(t, 200, status, "it has been stored: %s", body)
+	assert.Contains(t, r.log.String(), "the disk is full")
+	require.NoError(t, client.DeleteResource(t.Context(), types.PipelineKind, "floods", 2))
+	_, refreshes = r.engine.state()
+	assert.Equal(t, 3, refreshes)
+}
+
+func TestAReplacementGoesOnWithoutItsClient(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	begun, gone, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	r.engine.refresh = func(ctx context.Context) error {
+		close(begun)
+		<-gone
+		ended <- ctx.Err()
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := newClient(t, r.server.URL, adminToken, adminhttp.ClientOptions{}).PutResource(ctx, types.PipelineKind, "floods", []byte(`{}`), 0)
+		done <- err
+	}()
+	<-begun
+	cancel()
+	require.ErrorIs(t, <-done, ports.ErrOutcomeUnknown)
+	close(gone)
+	require.NoError(t, <-ended)
 }

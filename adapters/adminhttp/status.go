@@ -25,6 +25,22 @@ type status struct {
 	Failing      []failing      `json:"failing"`
 	Storage      *storageStatus `json:"storage,omitempty"`
 	Queues       queuesStatus   `json:"queues"`
+	// Pipelines is not there where the daemon runs none.
+	Pipelines *pipelinesStatus `json:"pipelines,omitempty"`
+}
+
+type pipelinesStatus struct {
+	Pipelines *[]pipelineStatus `json:"pipelines,omitempty"`
+	Error     *ports.WireError  `json:"error,omitempty"`
+}
+
+// pipelineStatus has of a pipeline what an alert asks; GET /v1/pipelines/<id> has the rest.
+type pipelineStatus struct {
+	ID         types.PipelineID    `json:"id"`
+	State      types.PipelineState `json:"state"`
+	LagSeconds float64             `json:"lag_seconds"`
+	Pending    uint64              `json:"pending"`
+	Error      string              `json:"error,omitempty"`
 }
 
 type storageStatus struct {
@@ -65,6 +81,10 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 	answer := status{
 		Version: h.Version, StartedAt: h.StartedAt.UnixMilli(), UptimeMillis: h.Clock.Now().Sub(h.StartedAt).Milliseconds(),
 	}
+	var pipelines <-chan result[[]types.PipelineStatus]
+	if h.Pipelines != nil {
+		pipelines = start(ctx, h.Pipelines.Pipelines)
+	}
 	if h.Storage != nil {
 		checkpoints, letters, pauses := start(ctx, h.Control.Checkpoints), start(ctx, h.Control.LetterCounts), start(ctx, h.Control.Pauses)
 		answer.Storage = &storageStatus{Module: h.StorageModule}
@@ -77,10 +97,24 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) error {
 		}
 		answer.Storage.Pauses = countOf(h, ctx, "pauses", pauses)
 	}
+	if h.Pipelines != nil {
+		answer.Pipelines = h.pipelinesStatus(await(ctx, h, pipelines))
+	}
 	answer.Queues = (<-queues).value // these two take as long as ctx at most
 	state := <-ready
 	answer.Ready, answer.Failing = state.value.Ready, append([]failing{}, state.value.Failing...)
 	return h.answer(w, http.StatusOK, answer)
+}
+
+func (h *Handler) pipelinesStatus(pipelines []types.PipelineStatus, err error) *pipelinesStatus {
+	if err != nil {
+		return &pipelinesStatus{Error: h.failed("pipelines", err)}
+	}
+	list := make([]pipelineStatus, len(pipelines))
+	for i, p := range pipelines {
+		list[i] = pipelineStatus{p.ID, p.State, p.LagSeconds, p.Pending, p.Error}
+	}
+	return &pipelinesStatus{Pipelines: &list}
 }
 
 func (h *Handler) queuesStatus(ctx context.Context) queuesStatus {

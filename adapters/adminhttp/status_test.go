@@ -33,7 +33,8 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, `{"version":"v1.2.3","startedAt":1772366340000,"uptimeMillis":150000,"ready":false,"failing":[{"check":"disk","code":"BACKEND_FAILED","reason":"disk_full"}],`+
 		`"storage":{"module":"model","checkpoints":{"count":1},"deadletters":{"pipelines":[{"pipeline":"earthquakes","count":2}]},"pauses":{"count":1}},`+
 		`"queues":{"count":2,"queues":[{"id":"blocked","error":{"code":"BINDING_SETUP_FAILED","message":"the queue \"blocked\" is blocked: move its legacy directory away","retryable":false,"httpStatusCode":500,"context":{"op":"owner.queue"}}},`+
-		`{"id":"orders","stats":{"total":1,"visible":1,"inFlight":0,"delayed":0,"undecodable":0,"oldestAgeMillis":90000}}]}}`, body)
+		`{"id":"orders","stats":{"total":1,"visible":1,"inFlight":0,"delayed":0,"undecodable":0,"oldestAgeMillis":90000}}]},`+
+		`"pipelines":{"pipelines":[{"id":"quakes","state":"failed","lag_seconds":1.5,"pending":2,"error":"the file is gone"},{"id":"tides","state":"idle","lag_seconds":0,"pending":0}]}}`, body)
 
 	got, err := newClient(t, r.server.URL, readToken, adminhttp.ClientOptions{}).Status(t.Context())
 	require.NoError(t, err)
@@ -45,7 +46,11 @@ func TestStatus(t *testing.T) {
 		StartedAt: fixture.Epoch().Add(-time.Minute), Uptime: 150 * time.Second,
 		Storage:    &adminhttp.StorageStatus{Module: "model", Checkpoints: 1, Letters: []types.LetterCount{{Pipeline: fixture.Pipeline, Count: 2}}, Pauses: 1},
 		QueueCount: 2,
-		Queues:     []adminhttp.QueueStatus{{ID: "blocked"}, {ID: "orders", Stats: types.QueueStats{Total: 1, Visible: 1, OldestAge: 90 * time.Second}}},
+		Pipelines: []adminhttp.PipelineStatus{
+			{ID: "quakes", State: types.PipelineFailed, Lag: 1500 * time.Millisecond, Pending: 2, Error: "the file is gone"},
+			{ID: "tides", State: types.PipelineIdle},
+		},
+		Queues: []adminhttp.QueueStatus{{ID: "blocked"}, {ID: "orders", Stats: types.QueueStats{Total: 1, Visible: 1, OldestAge: 90 * time.Second}}},
 	}, got)
 }
 
@@ -54,8 +59,10 @@ func TestAPartOfTheStatusThatFailsHasItsErrorInItsPlace(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, r.owner.Close())
 	r.control.fail = ports.Errorf(ports.CodeStoreReplaced, "storage.listPauses", "the file was replaced")
+	r.engine.fail = r.control.fail
 	status, _, body := r.do(t, "GET", "/statusz", "")
 	assert.Equal(t, 200, status)
+	assert.Contains(t, body, `"pipelines":{"error":{"code":"STORE_REPLACED"`)
 	assert.Contains(t, body, `"checkpoints":{"error":{"code":"STORE_REPLACED"`)
 	assert.Contains(t, body, `"deadletters":{"error":{"code":"STORE_REPLACED"`)
 	assert.Contains(t, body, `"pauses":{"error":{"code":"STORE_REPLACED"`)
@@ -63,7 +70,7 @@ func TestAPartOfTheStatusThatFailsHasItsErrorInItsPlace(t *testing.T) {
 	got, err := newClient(t, r.server.URL, readToken, adminhttp.ClientOptions{}).Status(t.Context())
 	require.NoError(t, err)
 	assert.True(t, got.Ready)
-	for _, err := range []error{got.Storage.CheckpointsErr, got.Storage.LettersErr, got.Storage.PausesErr} {
+	for _, err := range []error{got.Storage.CheckpointsErr, got.Storage.LettersErr, got.Storage.PausesErr, got.PipelinesErr} {
 		require.ErrorIs(t, err, ports.ErrStoreReplaced)
 	}
 	require.ErrorIs(t, got.QueuesErr, ports.ErrStoreClosed)

@@ -192,6 +192,19 @@ type Status struct {
 	QueueCount int
 	Queues     []QueueStatus
 	QueuesErr  error
+	// Pipelines are nil where the daemon runs none, and with a PipelinesErr.
+	Pipelines    []PipelineStatus
+	PipelinesErr error
+}
+
+// PipelineStatus is a pipeline in short; [Client.Pipeline] has all of it.
+type PipelineStatus struct {
+	ID    types.PipelineID
+	State types.PipelineState
+	// Lag is how long ago the oldest event was read that is not dealt with, Pending the number of those.
+	Lag     time.Duration
+	Pending uint64
+	Error   string
 }
 
 // StorageStatus says what a storage holds. What could not be found out has an error in its place.
@@ -223,6 +236,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		Failing      []failing      `json:"failing"`
 		Storage      *storageStatus `json:"storage"`
 		Queues       *queuesStatus  `json:"queues"`
+
+		Pipelines *pipelinesStatus `json:"pipelines"`
 	}
 	err := c.call(ctx, call{op: op, path: "/statusz", answer: &wire, check: func() bool { return wire.StartedAt != nil && wire.Ready != nil && wire.Queues != nil }})
 	if err != nil {
@@ -244,6 +259,14 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		status.Storage.LettersErr = err
 		if err == nil {
 			status.Storage.Letters = letterCountsOf(letters)
+		}
+	}
+	if wire.Pipelines != nil {
+		var list []pipelineStatus
+		list, status.PipelinesErr = valueOr(wire.Pipelines.Pipelines, wire.Pipelines.Error)
+		for _, p := range list {
+			lag := time.Duration(p.LagSeconds * float64(time.Second))
+			status.Pipelines = append(status.Pipelines, PipelineStatus{p.ID, p.State, lag, p.Pending, p.Error})
 		}
 	}
 	status.QueueCount, status.QueuesErr = valueOr(wire.Queues.Count, wire.Queues.Error)

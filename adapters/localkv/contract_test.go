@@ -11,6 +11,7 @@ var (
 	_ ports.KvStore       = (*Store)(nil)
 	_ ports.Backuper      = (*Store)(nil)
 	_ ports.HealthChecker = (*Store)(nil)
+	_ ports.Meter         = (*Store)(nil)
 )
 
 func TestMultiProcessStoreKeepsTheContract(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// Store is a key-value store in one file. It implements [ports.Kv], [ports.Backuper] and
-// [ports.HealthChecker].
+// Store is a key-value store in one file. It implements [ports.Kv], [ports.Backuper],
+// [ports.HealthChecker] and [ports.Meter].
 type Store struct {
 	file    *sqlitefile.File
 	clock   ports.Clock
@@ -252,6 +252,9 @@ func (s *Store) Backup(ctx context.Context, path string) error { return s.file.B
 
 // Verify implements [ports.Backuper].
 func (s *Store) Verify(ctx context.Context) error { return s.file.Verify(ctx) }
+
+// Metrics implements [ports.Meter].
+func (s *Store) Metrics() types.StoreMetrics { return s.file.Metrics() }
 
 // HealthCheck implements [ports.HealthChecker].
 func (s *Store) HealthCheck(ctx context.Context) error { return s.file.HealthCheck(ctx) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
+	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
 )
@@ -114,6 +116,39 @@ func BenchmarkSendBatch(b *testing.B) {
 		return err
 	})
 	b.ReportMetric(float64(b.N)*10/b.Elapsed().Seconds(), "messages/s")
+}
+
+// BenchmarkSendBulk stores 500 messages, as one bulk and as the batches that it stands for.
+func BenchmarkSendBulk(b *testing.B) {
+	payloads := make([]types.Payload, 500)
+	for i := range payloads {
+		payloads[i] = fixture.JSON(i)
+	}
+	for _, c := range []struct {
+		name string
+		send func(*Queue) error
+	}{
+		{"one bulk", func(q *Queue) error {
+			_, err := q.SendBulk(b.Context(), payloads)
+			return err
+		}},
+		{"50 batches", func(q *Queue) error {
+			for batch := range slices.Chunk(payloads, ports.MaxBatch) {
+				if _, err := q.SendBatch(b.Context(), batch); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			q := openQueue(b, Options{})
+			for b.Loop() {
+				require.NoError(b, c.send(q))
+			}
+			b.ReportMetric(float64(b.N)*float64(len(payloads))/b.Elapsed().Seconds(), "messages/s")
+		})
+	}
 }
 
 // BenchmarkReceive receives one message and acks it, while a backlog waits.

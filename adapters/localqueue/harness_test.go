@@ -40,6 +40,7 @@ func harness() queuetest.Harness {
 		},
 		Clocked:        true,
 		Durable:        true,
+		CanSendBulk:    true,
 		CanRelease:     true,
 		CanDiscard:     true,
 		CanBackup:      true,

@@ -14,7 +14,7 @@ import (
 )
 
 // Queue is a work queue in one file, of which it is the only owner. It implements ports.QueueStore,
-// ports.Releaser, ports.Discarder, ports.HealthChecker and ports.Backuper.
+// ports.BulkSender, ports.Releaser, ports.Discarder, ports.HealthChecker, ports.Meter and ports.Backuper.
 //
 // Every operation, reading ones included, is one step under the writer of the file, so that each
 // sees what was committed before it and the state in memory needs no lock.
@@ -166,6 +166,20 @@ func (q *Queue) SendBatch(ctx context.Context, payloads []types.Payload) ([]type
 	if err := ports.CheckBatch(op, len(payloads)); err != nil {
 		return nil, err
 	}
+	return q.sendAll(ctx, op, payloads)
+}
+
+// SendBulk implements ports.BulkSender.
+func (q *Queue) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	const op = "queue.sendBulk"
+	if err := ports.CheckBulk(op, len(payloads)); err != nil {
+		return nil, err
+	}
+	return q.sendAll(ctx, op, payloads)
+}
+
+// sendAll stores the good ones among the payloads in one transaction.
+func (q *Queue) sendAll(ctx context.Context, op string, payloads []types.Payload) ([]types.SendOutcome, error) {
 	outcomes := make([]types.SendOutcome, len(payloads))
 	good := make([]types.Payload, 0, len(payloads))
 	for i, p := range payloads {
@@ -431,6 +445,9 @@ func (q *Queue) Discard(ctx context.Context, id int64) (bool, error) {
 	})
 	return removed, err
 }
+
+// Metrics implements ports.Meter.
+func (q *Queue) Metrics() types.StoreMetrics { return q.file.Metrics() }
 
 // HealthCheck implements ports.HealthChecker.
 func (q *Queue) HealthCheck(ctx context.Context) error { return q.file.HealthCheck(ctx) }

@@ -10,11 +10,13 @@ import (
 )
 
 var (
-	_ ports.Storage    = (*Storage)(nil)
-	_ ports.Archiver   = (*Storage)(nil)
-	_ ports.KvStore    = (*Kv)(nil)
-	_ ports.QueueStore = (*Queue)(nil)
-	_ ports.Releaser   = (*Queue)(nil)
+	_ ports.Storage        = (*Storage)(nil)
+	_ ports.Archiver       = (*Storage)(nil)
+	_ ports.JournalCounter = (*Storage)(nil)
+	_ ports.KvStore        = (*Kv)(nil)
+	_ ports.QueueStore     = (*Queue)(nil)
+	_ ports.BulkSender     = (*Queue)(nil)
+	_ ports.Releaser       = (*Queue)(nil)
 )
 
 func TestStorageContract(t *testing.T) { t.Parallel(); storagetest.Run(t, storageHarness()) }

@@ -62,7 +62,8 @@ func storageHarness() storagetest.Harness {
 			}
 			return storagetest.Store{Storage: open(t), Reopen: open}
 		},
-		CanArchive: true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
 	}
 }
 
@@ -78,7 +79,8 @@ func queueHarness() queuetest.Harness {
 			}
 			return queuetest.Store{Queue: open(t), Reopen: open}
 		},
-		Clocked:    true,
-		CanRelease: true,
+		Clocked:     true,
+		CanSendBulk: true,
+		CanRelease:  true,
 	}
 }

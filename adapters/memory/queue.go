@@ -13,7 +13,7 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// Queue is a ports.QueueStore in a slice. It is a ports.Releaser as well.
+// Queue is a ports.QueueStore in a slice. It is a ports.BulkSender and a ports.Releaser as well.
 type Queue struct {
 	clock ports.Clock
 
@@ -68,6 +68,19 @@ func (q *Queue) SendBatch(ctx context.Context, payloads []types.Payload) ([]type
 	if err := ports.CheckBatch(op, len(payloads)); err != nil {
 		return nil, err
 	}
+	return q.sendAll(ctx, op, payloads)
+}
+
+// SendBulk stores 1 to 1000 messages and returns one outcome for each.
+func (q *Queue) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	const op = "queue.sendBulk"
+	if err := ports.CheckBulk(op, len(payloads)); err != nil {
+		return nil, err
+	}
+	return q.sendAll(ctx, op, payloads)
+}
+
+func (q *Queue) sendAll(ctx context.Context, op string, payloads []types.Payload) ([]types.SendOutcome, error) {
 	outcomes := make([]types.SendOutcome, len(payloads))
 	valid := make([]types.Payload, 0, len(payloads))
 	for i, payload := range payloads {

@@ -209,16 +209,16 @@ func (s *state) journalOf(pipeline types.PipelineID) *journal {
 	return &journal{}
 }
 
-// recordDeliveries stores the deliveries, then forgets what lies behind the depth. None of them forget
-// nothing.
-func (s *state) recordDeliveries(pipeline types.PipelineID, deliveries []types.Delivery, depth int64) {
+// recordDeliveries stores the deliveries, then forgets what lies behind the depth and below from, which
+// is the progress's JournalFrom. None of them forget nothing.
+func (s *state) recordDeliveries(pipeline types.PipelineID, deliveries []types.Delivery, depth int64, from *uint64) {
 	if len(deliveries) == 0 {
 		return
 	}
 	for _, d := range deliveries {
 		s.recordDelivery(pipeline, d)
 	}
-	s.journals[pipeline].prune(depth)
+	s.journals[pipeline].prune(depth, from)
 }
 
 func (s *state) recordDelivery(pipeline types.PipelineID, d types.Delivery) {
@@ -239,10 +239,10 @@ func (s *state) recordDelivery(pipeline types.PipelineID, d types.Delivery) {
 	j.cursors[d.MatchID] = d.Cursor
 }
 
-// prune forgets what lies more than depth below the highest primary. That is the last entry's, and was
-// never higher: entries go only from the front, and move only up (R214).
-func (j *journal) prune(depth int64) {
-	floor := ports.JournalFloor(j.entries[len(j.entries)-1].Cursor.Primary, depth)
+// prune forgets what lies more than depth below the highest primary, and below from. The highest is the
+// last entry's, and was never higher: entries go only from the front, and move only up (R214).
+func (j *journal) prune(depth int64, from *uint64) {
+	floor := ports.JournalFloorFrom(j.entries[len(j.entries)-1].Cursor.Primary, depth, from)
 	n := j.index(types.Cursor{Primary: floor})
 	for _, d := range j.entries[:n] {
 		delete(j.cursors, d.MatchID)

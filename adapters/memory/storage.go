@@ -395,7 +395,7 @@ func (s *Storage) RecordDeliveries(ctx context.Context, pipeline types.PipelineI
 		return err
 	}
 	defer s.mu.Unlock()
-	s.state.recordDeliveries(pipeline, deliveries, s.depth)
+	s.state.recordDeliveries(pipeline, deliveries, s.depth, nil)
 	return nil
 }
 
@@ -411,6 +411,19 @@ func (s *Storage) Delivered(ctx context.Context, pipeline types.PipelineID, from
 	}
 	defer s.mu.Unlock()
 	return slices.Clone(s.state.journalOf(pipeline).window(from, to)), nil
+}
+
+// CountDeliveries returns the number of entries of each journal, ordered by pipeline.
+func (s *Storage) CountDeliveries(ctx context.Context) ([]types.JournalCount, error) {
+	if err := s.lock(ctx, "storage.countDeliveries"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var counts []types.JournalCount
+	for _, pipeline := range slices.Sorted(maps.Keys(s.state.journals)) {
+		counts = append(counts, types.JournalCount{Pipeline: pipeline, Count: int64(len(s.state.journals[pipeline].entries))})
+	}
+	return counts, nil
 }
 
 // AppendHits stores the hits; one whose key is there stays as it is.
@@ -519,7 +532,7 @@ func (s *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 	if progress.Checkpoint != nil {
 		s.state.checkpoints[pipeline] = *progress.Checkpoint
 	}
-	s.state.recordDeliveries(pipeline, progress.Deliveries, s.depth)
+	s.state.recordDeliveries(pipeline, progress.Deliveries, s.depth, progress.JournalFrom)
 	s.state.deleteLetters(pipeline, progress.Settled)
 	for _, letter := range progress.DeadLetters {
 		s.state.recordLetter(pipeline, letter)

@@ -110,6 +110,31 @@ func BenchmarkLetters(b *testing.B) {
 	}
 }
 
+// BenchmarkCountDeliveries counts full journals, as each scrape of the metrics does.
+func BenchmarkCountDeliveries(b *testing.B) {
+	const pipelines, batch, batches = 8, 8192, 4
+	s := open(b, Options{Log: slog.New(slog.DiscardHandler), JournalDepth: 1 << 40})
+	for p := range pipelines {
+		for i := range batches {
+			deliveries := make([]types.Delivery, batch)
+			for j := range deliveries {
+				deliveries[j] = fixture.Delivery(i*batch + j)
+			}
+			if err := s.RecordDeliveries(b.Context(), stepPipeline(p), deliveries); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run(fmt.Sprintf("entries=%d", pipelines*batch*batches), func(b *testing.B) {
+		for b.Loop() {
+			counts, err := s.CountDeliveries(b.Context())
+			if err != nil || len(counts) != pipelines || counts[0].Count != batch*batches {
+				b.Fatal(counts, err)
+			}
+		}
+	})
+}
+
 // A step of a pipeline as it is taken, against the same rows written one statement a transaction, which
 // is what a store without Apply would do, and against one transaction a step with nobody sharing it.
 func BenchmarkApply(b *testing.B) {

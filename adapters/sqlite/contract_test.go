@@ -8,10 +8,12 @@ import (
 )
 
 var (
-	_ ports.Storage       = (*Storage)(nil)
-	_ ports.Archiver      = (*Storage)(nil)
-	_ ports.Backuper      = (*Storage)(nil)
-	_ ports.HealthChecker = (*Storage)(nil)
+	_ ports.Storage        = (*Storage)(nil)
+	_ ports.Archiver       = (*Storage)(nil)
+	_ ports.Backuper       = (*Storage)(nil)
+	_ ports.HealthChecker  = (*Storage)(nil)
+	_ ports.JournalCounter = (*Storage)(nil)
+	_ ports.Meter          = (*Storage)(nil)
 )
 
 func TestStorageInAFileKeepsTheContract(t *testing.T) {

@@ -16,12 +16,12 @@ func (s *Storage) RecordDeliveries(ctx context.Context, pipeline types.PipelineI
 		return err
 	}
 	deliveries = slices.Clone(deliveries)
-	return s.write(ctx, op, func(tx transaction) error { return tx.recordDeliveries(op, pipeline, deliveries) })
+	return s.write(ctx, op, func(tx transaction) error { return tx.recordDeliveries(op, pipeline, deliveries, nil) })
 }
 
 // recordDeliveries stores, then prunes. The highest primary that is there is the highest that ever was:
-// it is never pruned, and a delivery moves to a newer cursor only.
-func (tx transaction) recordDeliveries(op string, pipeline types.PipelineID, deliveries []types.Delivery) error {
+// it is never pruned, and a delivery moves to a newer cursor only. From is the progress's JournalFrom.
+func (tx transaction) recordDeliveries(op string, pipeline types.PipelineID, deliveries []types.Delivery, from *uint64) error {
 	if len(deliveries) == 0 {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (tx transaction) recordDeliveries(op string, pipeline types.PipelineID, del
 	if err != nil {
 		return err
 	}
-	floor := ports.JournalFloor(highest, tx.s.depth)
+	floor := ports.JournalFloorFrom(highest, tx.s.depth, from)
 	if floor == 0 {
 		return nil
 	}
@@ -67,6 +67,23 @@ func (s *Storage) Delivered(ctx context.Context, pipeline types.PipelineID, from
 		return nil, err
 	}
 	return list, nil
+}
+
+// CountDeliveries implements [ports.JournalCounter], from an index alone.
+func (s *Storage) CountDeliveries(ctx context.Context) (counts []types.JournalCount, err error) {
+	err = s.read(ctx, "storage.countDeliveries", func(c *sqlitefile.Conn) error {
+		return c.Query(countDeliveries, func(r sqlitefile.Row) error {
+			// Entries of a pipeline whose name is no text can be asked for by nobody.
+			if pipeline, ok := r.Value(0).(string); ok {
+				counts = append(counts, types.JournalCount{Pipeline: types.PipelineID(pipeline), Count: r.Int64(1)})
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
 }
 
 // delivery decodes a cursor and a match id, which stand from column i on.

@@ -108,10 +108,11 @@ func fileHarness() storagetest.Harness {
 				},
 			}
 		},
-		Durable:        true,
-		CanArchive:     true,
-		CanBackup:      true,
-		CanCheckHealth: true,
+		Durable:            true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
+		CanBackup:          true,
+		CanCheckHealth:     true,
 	}
 }
 
@@ -129,8 +130,9 @@ func memoryHarness() storagetest.Harness {
 			}
 			return storagetest.Store{Storage: open(t), Reopen: open, FailAt: faults.failAt}
 		},
-		CanArchive:     true,
-		CanBackup:      true,
-		CanCheckHealth: true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
+		CanBackup:          true,
+		CanCheckHealth:     true,
 	}
 }

@@ -95,6 +95,9 @@ ORDER BY cursor_primary DESC LIMIT 1`
 WHERE pipeline = ?1 AND cursor_primary >= ?2 AND cursor_primary <= ?4
 AND (cursor_primary, cursor_secondary) >= (?2, ?3) AND (cursor_primary, cursor_secondary) <= (?4, ?5)
 ORDER BY cursor_primary, cursor_secondary, match_id`
+
+	countDeliveries = `SELECT pipeline, count(*) FROM delivery_journal INDEXED BY delivery_journal_pipeline_primary
+GROUP BY pipeline ORDER BY pipeline`
 )
 
 // The gate journal.

@@ -11,8 +11,8 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// Storage is a storage in one file. It implements [ports.Storage], [ports.Archiver], [ports.Backuper]
-// and [ports.HealthChecker].
+// Storage is a storage in one file. It implements [ports.Storage], [ports.Archiver], [ports.Backuper],
+// [ports.HealthChecker], [ports.JournalCounter] and [ports.Meter].
 type Storage struct {
 	file  *sqlitefile.File
 	depth int64
@@ -165,7 +165,7 @@ func (s *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 				return err
 			}
 		}
-		if err := tx.recordDeliveries(op, pipeline, p.Deliveries); err != nil {
+		if err := tx.recordDeliveries(op, pipeline, p.Deliveries, p.JournalFrom); err != nil {
 			return err
 		}
 		if _, err := tx.deleteLetters(pipeline, p.Settled); err != nil {
@@ -232,6 +232,9 @@ func (s *Storage) Verify(ctx context.Context) error {
 	}
 	return s.export(ctx, "storage.verify", s.everyLetter, func(types.Record) error { return nil })
 }
+
+// Metrics implements [ports.Meter].
+func (s *Storage) Metrics() types.StoreMetrics { return s.file.Metrics() }
 
 // HealthCheck implements [ports.HealthChecker].
 func (s *Storage) HealthCheck(ctx context.Context) error {

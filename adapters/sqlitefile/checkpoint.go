@@ -38,6 +38,7 @@ func (k *checkpointer) consider(f *File) {
 	f.mu.Lock()
 	f.stats.LogBytes = size
 	f.mu.Unlock()
+	f.meter.logBytes(size)
 	if size <= k.threshold.Load() || k.tailDue.Load() || !k.running.CompareAndSwap(false, true) {
 		return
 	}
@@ -55,6 +56,7 @@ func (k *checkpointer) consider(f *File) {
 			f.warn("the log could not be copied into the database", err)
 			return
 		}
+		f.meter.dataBytes(sizeOf(f.path))
 		k.tailDue.Store(true)
 	})
 }
@@ -82,6 +84,7 @@ func (k *checkpointer) tail(f *File) {
 		f.warn("the log could not be copied into the database", err)
 		return
 	}
+	f.meter.dataBytes(sizeOf(f.path))
 	if err := f.measureDatabase(); err != nil {
 		f.warn("the size of the database could not be read", err)
 	}

@@ -43,6 +43,7 @@ type File struct {
 	closing chan struct{}
 
 	checkpoints checkpointer
+	meter       meter
 	extent      extent
 	rows        int       // size of the batch before; only used by whoever leads, as is
 	blocked     time.Time // since when another process has the lock; zero: not now
@@ -360,6 +361,8 @@ func (f *File) identify() error {
 	}
 	f.ids = list
 	f.measureLog()
+	f.meter.logBytes(sizeOf(f.path + "-wal"))
+	f.meter.dataBytes(sizeOf(f.path))
 	return f.setupError(f.measureDatabase())
 }
 
@@ -391,4 +394,5 @@ func (f *File) fail(op, what string) error {
 var _ interface {
 	ports.HealthChecker
 	ports.Backuper
+	ports.Meter
 } = (*File)(nil)

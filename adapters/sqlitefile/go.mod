@@ -14,9 +14,9 @@ require (
 	golang.org/x/sys v0.50.0
 )
 
-require (
-	github.com/stowage-go/stowage/types v0.0.0-00010101000000-000000000000 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
-)
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
 
-require github.com/stretchr/testify v1.12.1
+require (
+	github.com/stowage-go/stowage/types v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+)

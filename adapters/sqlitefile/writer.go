@@ -281,11 +281,13 @@ func (f *File) commit(batch []*write) {
 		end = "ROLLBACK"
 	}
 	f.writer.op = op
+	begun := time.Now()
 	if err := f.writer.control(end); err != nil {
 		f.rollback(batch, err)
 		f.conclude(batch, err)
 		return
 	}
+	took := time.Since(begun)
 	for _, w := range batch {
 		if w.err == nil && w.panic == nil {
 			for _, fn := range w.commits {
@@ -293,7 +295,11 @@ func (f *File) commit(batch []*write) {
 			}
 		}
 	}
-	f.record(applied, f.writer.writes != before)
+	wrote := f.writer.writes != before
+	f.record(applied, wrote)
+	if wrote && applied > 0 {
+		f.meter.count(applied, took)
+	}
 	f.medium.committed(f)
 }
 

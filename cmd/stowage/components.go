@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -12,13 +13,19 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stowage-go/stowage/adapters/adminhttp"
+	"github.com/stowage-go/stowage/adapters/eventlog"
 	"github.com/stowage-go/stowage/adapters/localkv"
 	"github.com/stowage-go/stowage/adapters/localqueue"
 	"github.com/stowage-go/stowage/adapters/memory"
+	"github.com/stowage-go/stowage/adapters/metrics"
+	"github.com/stowage-go/stowage/adapters/ndjson"
 	"github.com/stowage-go/stowage/adapters/queuehttp"
 	"github.com/stowage-go/stowage/adapters/sqlite"
 	"github.com/stowage-go/stowage/adapters/sqlitefile"
+	"github.com/stowage-go/stowage/adapters/webhook"
 	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/core/control"
@@ -36,7 +43,8 @@ const storageModule = sqlite.ModuleName
 // The modules of this binary.
 var (
 	storageModules = []ports.StorageModule{sqlite.Module(), memory.StorageModule()}
-	sinkModules    = []ports.SinkModule{pipeline.QueueSinkModule()}
+	sourceModules  = []ports.SourceModule{ndjson.SourceModule(), pipeline.QueueSourceModule(), eventlog.Module()}
+	sinkModules    = []ports.SinkModule{webhook.SinkModule(), pipeline.QueueSinkModule(), ndjson.SinkModule(), ndjson.StdoutModule()}
 	kvModules      = []ports.KvModule{localkv.Module(), memory.KvModule()}
 	queueModules   = []ports.QueueModule{localqueue.Module(), queuehttp.Module(), memory.QueueModule()}
 )
@@ -46,6 +54,9 @@ func newCatalog() *catalog.Catalog {
 	var errs []error
 	for _, m := range storageModules {
 		errs = append(errs, c.RegisterStorage(m))
+	}
+	for _, m := range sourceModules {
+		errs = append(errs, c.RegisterSource(m))
 	}
 	for _, m := range sinkModules {
 		errs = append(errs, c.RegisterSink(m))
@@ -72,7 +83,7 @@ func moduleList() []module {
 
 func exampleConfig() string {
 	return config.Example(config.ExampleModules{
-		Storage: storageModule, Kv: localkv.ModuleName, Queue: localqueue.ModuleName, Sink: pipeline.QueueSinkName,
+		Storage: storageModule, Kv: localkv.ModuleName, Queue: localqueue.ModuleName, Source: ndjson.SourceName, Sink: webhook.SinkName,
 	})
 }
 
@@ -81,7 +92,7 @@ func newComposition(cfg *config.Config, log *slog.Logger) (*catalog.Composition,
 	return newCatalog().Compose(cfg, catalog.Options{Log: log, OwnerModule: ownerModule, StorageModule: storageModule})
 }
 
-// checkConfig validates a configuration and lists its stores and sinks. It opens and creates nothing.
+// checkConfig validates a configuration and lists its stores, sources and sinks. It opens and creates nothing.
 func checkConfig(ctx context.Context, file, stateDir string) ([]configuredStore, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
@@ -99,8 +110,8 @@ func checkConfig(ctx context.Context, file, stateDir string) ([]configuredStore,
 	return configuredStores(cfg), stores.Close(ctx)
 }
 
-// configuredStores lists the storage, which may be the built-in one, the stores and the sinks of a
-// configuration that was found good.
+// configuredStores lists the storage, which may be the built-in one, the stores, and the sources and sinks
+// of a configuration that was found good.
 func configuredStores(cfg *config.Config) []configuredStore {
 	list := []configuredStore{configuredStorage(cfg)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Kv)) {
@@ -122,6 +133,9 @@ func configuredStores(cfg *config.Config) []configuredStore {
 		list = append(list, s)
 	}
 	for _, p := range cfg.Pipelines {
+		if p.Source != nil {
+			list = append(list, configuredStore{Kind: string(catalog.KindSource), Name: string(p.ID), Module: p.Source.Module})
+		}
 		for _, sink := range p.Sinks {
 			list = append(list, configuredStore{Kind: string(catalog.KindSink), Name: string(p.ID) + "/" + string(sink.ID), Module: sink.Module})
 		}
@@ -161,14 +175,21 @@ func pathsOf(ask func(ports.Env, ports.ModuleConfig) ([]string, error), cfg *con
 	return paths
 }
 
+// newEngine makes what runs the pipelines, those of the configuration and those that are resources.
+func newEngine(stores *catalog.Composition, storage ports.Storage, stateDir string, tracer trace.Tracer, log *slog.Logger) (*pipeline.Engine, error) {
+	return pipeline.NewEngine(pipeline.Options{
+		Storage: storage, Parts: stores, Pipelines: stores.Pipelines(), SpillDir: filepath.Join(stateDir, "spill"), Tracer: tracer, Log: log,
+	})
+}
+
 // handlerParts are what the HTTP side of a daemon is made of.
 type handlerParts struct {
 	owner     ports.QueueOwner
-	storage   ports.Storage // nil where there is none
-	module    string        // of the storage
-	sinks     ports.SinkResolver
-	stopping  <-chan struct{} // closed when a stop begins
-	abort     <-chan struct{} // closed when it waits no longer for answers that are long
+	storage   ports.Storage    // nil where there is none
+	module    string           // of the storage
+	engine    *pipeline.Engine // goes with the storage
+	stopping  <-chan struct{}  // closed when a stop begins
+	abort     <-chan struct{}  // closed when it waits no longer for answers that are long
 	stateDir  string
 	endpoint  string // under which applications reach the daemon
 	checks    map[string]func(context.Context) error
@@ -203,14 +224,44 @@ func newHandler(p handlerParts) (http.Handler, error) {
 		StartedAt:  p.startedAt,
 		Log:        p.log,
 	}
+	figures := metrics.Options{Owner: p.owner, Version: p.version, StartedAt: p.startedAt, Log: p.log}
+	var err error
 	if p.storage != nil {
-		handle, err := control.New(control.Options{Storage: p.storage, Sinks: p.sinks, Stopping: p.stopping, Log: p.log})
+		handle, err := control.New(control.Options{Storage: p.storage, Sinks: p.engine, Suspender: p.engine, Stopping: p.stopping, Log: p.log})
 		if err != nil {
 			return nil, err
 		}
 		options.Storage, options.StorageModule, options.Control = p.storage, p.module, handle
+		options.Pipelines = p.engine
+		options.EventToken = func(id types.PipelineID) (string, error) { return loadEventToken(p.stateDir, id) }
+		figures.Pipelines, figures.Storage = p.engine, p.storage
+	}
+	if options.Metrics, err = metrics.New(figures); err != nil {
+		return nil, err
 	}
 	return adminhttp.New(options)
+}
+
+// loadEventToken is the token with which events are posted to a pipeline, made at the first use.
+func loadEventToken(stateDir string, id types.PipelineID) (string, error) {
+	dir := credentialsDir(stateDir)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", ports.Errorf(ports.CodeInvalidConfig, "pipeline.token", "the directory for the tokens of pipelines cannot be made: %w", err)
+	}
+	return adminhttp.LoadToken(filepath.Join(dir, string(id)))
+}
+
+// newWebhookReceiver serves what a webhook sink sends, and hands it over. Without a secret signatures are
+// not asked for.
+func newWebhookReceiver(secret string, take func(context.Context, types.SinkEvent) error) (http.Handler, error) {
+	if secret != "" {
+		if _, err := webhook.ParseSecrets(secret); err != nil {
+			return nil, err
+		}
+	}
+	return webhook.NewReceiver(webhook.ReceiverOptions{Secret: secret, Handle: func(ctx context.Context, d webhook.Delivery) error {
+		return take(ctx, d.Event)
+	}}), nil
 }
 
 func newServer(handler http.Handler, log *slog.Logger) *http.Server {
@@ -246,6 +297,9 @@ func newAdminClient(server, token string) (adminClient, error) {
 	}
 	return client, nil
 }
+
+// eventBinding is what a producer needs to post events.
+type eventBinding = adminhttp.EventBinding
 
 // operatorControl is what an operator can do to pipelines.
 type operatorControl = adminhttp.Control

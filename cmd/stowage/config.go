@@ -75,8 +75,8 @@ func configCheckCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration without opening anything",
-		Long: `Check FILE, or stowage.toml: its form, its keys, the modules that it names and their settings, and that
-no path is used twice. What it configures is listed, with the storage that is there without being
+		Long: `Check FILE, or stowage.toml: its form, its keys, the modules that it names and their settings, the
+expressions and gates of its pipelines, and that no path is used twice. What it configures is listed, with the storage that is there without being
 configured. Nothing is opened or created. What is wrong is reported with file, line and key,
 and the exit code is 2.`,
 		Example: `  stowage config check stowage.toml`,
@@ -109,10 +109,11 @@ and the exit code is 2.`,
 	return cmd
 }
 
-// configuredStore is a store or a sink of a configuration that was found good.
+// configuredStore is a store, a source or a sink of a configuration that was found good.
 type configuredStore struct {
 	Kind string `json:"kind"`
-	// Name is empty for the storage, of which there is one, and pipeline/sink for a sink.
+	// Name is empty for the storage, of which there is one, that of the pipeline for a source, and
+	// pipeline/sink for a sink.
 	Name   string `json:"name"`
 	Module string `json:"module"`
 	// Paths are the absolute paths that the store owns.

@@ -104,23 +104,25 @@ func storageText(module, keys string, depth int64) string {
 }
 
 func storageMemory() storagetest.Harness {
-	return storageHarness("memory", "", storagetest.Harness{CanArchive: true})
+	return storageHarness("memory", "", storagetest.Harness{CanArchive: true, CanCountDeliveries: true})
 }
 
 func storageFile() storagetest.Harness {
 	return storageHarness("sqlite", `path = "storage.sqlite"`, storagetest.Harness{
-		Durable:        true,
-		CanArchive:     true,
-		CanBackup:      true,
-		CanCheckHealth: true,
+		Durable:            true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
+		CanBackup:          true,
+		CanCheckHealth:     true,
 	})
 }
 
 func storageInMemory() storagetest.Harness {
 	return storageHarness("sqlite", `path = ":memory:"`, storagetest.Harness{
-		CanArchive:     true,
-		CanBackup:      true,
-		CanCheckHealth: true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
+		CanBackup:          true,
+		CanCheckHealth:     true,
 	})
 }
 
@@ -135,8 +137,9 @@ func queueMemory() queuetest.Harness {
 			}
 			return queuetest.Store{Queue: open(t), Reopen: open}
 		},
-		Clocked:    true,
-		CanRelease: true,
+		Clocked:     true,
+		CanSendBulk: true,
+		CanRelease:  true,
 	}
 }
 

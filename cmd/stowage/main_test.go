@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,16 +41,17 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"address":  addressCommand,
-			"cut":      cutCommand,
-			"daemon":   daemonCommand,
-			"exits":    exitsCommand,
-			"lastword": lastWordCommand,
-			"payloads": payloadsCommand,
-			"poke":     pokeCommand,
-			"readline": readLineCommand,
-			"receipts": receiptsCommand,
-			"same":     sameCommand,
+			"address":    addressCommand,
+			"cut":        cutCommand,
+			"daemon":     daemonCommand,
+			"eventually": eventuallyCommand,
+			"exits":      exitsCommand,
+			"lastword":   lastWordCommand,
+			"payloads":   payloadsCommand,
+			"poke":       pokeCommand,
+			"readline":   readLineCommand,
+			"receipts":   receiptsCommand,
+			"same":       sameCommand,
 		},
 	})
 }
@@ -165,6 +167,26 @@ func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if fmt.Sprint(code) != args[0] {
 		ts.Fatalf("stowage %s: want exit code %s, got %d\n%s%s", strings.Join(args[1:], " "), args[0], code, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// eventuallyCommand is "eventually stdout REGEXP COMMAND [ARG...]": it runs a command until its standard
+// output matches, for a minute at most.
+func eventuallyCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || args[0] != "stdout" {
+		ts.Fatalf("usage: eventually stdout REGEXP COMMAND ARG...")
+	}
+	want, err := regexp.Compile(args[1])
+	ts.Check(err)
+	for until := time.Now().Add(time.Minute); ; {
+		err := ts.Exec(args[2], args[3:]...)
+		got := ts.ReadFile("stdout")
+		if err == nil && want.MatchString(got) {
+			return
+		}
+		if time.Now().After(until) {
+			ts.Fatalf("%s: want %s, got %v\n%s", strings.Join(args[2:], " "), args[1], err, got)
+		}
 	}
 }
 

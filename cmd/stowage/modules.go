@@ -23,8 +23,8 @@ func modulesCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "modules",
 		Short: "List the modules that a configuration can name",
-		Long: `List the modules that a configuration can name, for the storage, key-value stores, queues, and sinks of
-pipelines. "modules show" prints a complete configuration that uses one, with all its keys.`,
+		Long: `List the modules that a configuration can name, for the storage, key-value stores, queues, and the
+sources and sinks of pipelines. "modules show" prints a complete configuration that uses one, with all its keys.`,
 		Example: `  stowage modules
   stowage modules show localkv`,
 		Args: cobra.NoArgs,

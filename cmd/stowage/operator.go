@@ -14,6 +14,10 @@ import (
 // operatorClient steers the pipelines of a daemon.
 type operatorClient interface {
 	operatorControl
+	Pipelines(ctx context.Context) ([]types.PipelineStatus, error)
+	Pipeline(ctx context.Context, id types.PipelineID) (types.PipelineStatus, error)
+	EventBinding(ctx context.Context, id types.PipelineID) (eventBinding, error)
+	PostEvents(ctx context.Context, id types.PipelineID, events ...[]byte) error
 	ResourceKinds(ctx context.Context) ([]types.ResourceKind, error)
 	ListResources(ctx context.Context, kind types.ResourceKind, opts types.ResourceListOptions) (types.ResourcePage, error)
 	GetResource(ctx context.Context, kind types.ResourceKind, id string) (types.Resource, bool, error)

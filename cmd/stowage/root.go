@@ -39,9 +39,12 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.err)
 	root.AddCommand(
 		serveCommand(a),
+		quickstartCommand(a),
+		receiverCommand(a),
 		healthCommand(a),
 		queueCommand(a),
 		kvCommand(a),
+		pipelineCommand(a),
 		checkpointCommand(a),
 		deadLetterCommand(a),
 		pauseCommand(a),

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/core/pipeline"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
 )
@@ -29,6 +31,9 @@ const (
 	// answerTimeout is how long it waits, once there are none, for clients to take their answers. A
 	// request that has not arrived by then would only be refused.
 	answerTimeout = 5 * time.Second
+
+	// traceTimeout is how long it waits for a collector to take the last spans.
+	traceTimeout = 3 * time.Second
 )
 
 func serveCommand(a *app) *cobra.Command {
@@ -36,18 +41,21 @@ func serveCommand(a *app) *cobra.Command {
 	level := &choice{"info", []string{"debug", "info", "warn", "error"}}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon that owns the queues and the storage of a state directory",
-		Long: `Run the daemon that owns the queues and the storage of a state directory and serves them over HTTP.
+		Short: "Run the daemon that owns the queues and the storage of a state directory, and runs pipelines",
+		Long: `Run the daemon that owns the queues and the storage of a state directory, serves them over HTTP, and runs
+the pipelines of its configuration and those that are resources.
 Without a configuration it keeps everything in ./stowage-data and listens on 127.0.0.1:7420. Every
 queue directory that is there at the start is one of its queues. A storage that cannot be opened stops
-the start.
+the start, and so does a pipeline of the configuration that could not be run; the file, the line and the
+key are named.
 
 The address and the next command to try go to standard output, the log to standard error: text on a
 terminal, JSON lines otherwise. Port 0 lets the system choose one. There is no TLS: beyond the
 loopback interface, put a proxy in front.
 
-SIGTERM and SIGINT stop it cleanly: long polls are woken, running operations finish, those on many dead
-letters behind the letter that is under way, and the exit code is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message or a
+SIGTERM and SIGINT stop it cleanly: pipelines finish the sends that are under way and save how far they
+are, long polls are woken, running operations finish, those on many dead letters behind the letter that is
+under way, and the exit code is 0. A second signal ends it at once. No stop of any kind, SIGKILL included, loses a message or a
 record that was accepted.`,
 		Example: `  stowage serve
   stowage serve --state-dir /var/lib/stowage --listen 127.0.0.1:8080
@@ -75,7 +83,7 @@ record that was accepted.`,
 				return err
 			}
 		}
-		d, err := startDaemon(cmd.Context(), cfg, endpoint, newLogger(a.err, level.value))
+		d, err := startDaemon(cmd.Context(), cfg, endpoint, a.getenv, newLogger(a.err, level.value))
 		if err != nil {
 			return err
 		}
@@ -149,31 +157,59 @@ func shellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// daemon serves the queues of one owner and one storage.
+// daemon serves the queues of one owner and one storage, and runs pipelines.
 type daemon struct {
 	log      *slog.Logger
 	stores   *catalog.Composition
+	engine   *pipeline.Engine
+	tracer   trace.Tracer
 	listener net.Listener
 	server   *http.Server
 	stopping chan struct{} // closed when a stop begins
 	abort    chan struct{} // closed when it waits no longer for exports, which keep the storage open
+
+	endTracing func(context.Context) error
 }
 
 // startDaemon takes the address first and what is on the disk second, so that a daemon whose address is
 // taken leaves nothing behind.
-func startDaemon(ctx context.Context, cfg *config.Config, endpoint string, log *slog.Logger) (*daemon, error) {
+func startDaemon(ctx context.Context, cfg *config.Config, endpoint string, getenv func(string) string, log *slog.Logger) (*daemon, error) {
 	stores, err := newComposition(cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{log: log, stores: stores, stopping: make(chan struct{}), abort: make(chan struct{})}
-	if err := d.start(ctx, cfg, endpoint); err != nil {
-		if d.listener != nil {
-			err = errors.Join(err, d.listener.Close())
-		}
+	if d.tracer, d.endTracing, err = newTracing(ctx, getenv, version(), log); err != nil {
 		return nil, errors.Join(err, stores.Close(context.WithoutCancel(ctx)))
 	}
+	if err := d.start(ctx, cfg, endpoint); err != nil {
+		return nil, errors.Join(err, d.close(context.WithoutCancel(ctx)))
+	}
 	return d, nil
+}
+
+// close gives back what a daemon has taken that does not run.
+func (d *daemon) close(ctx context.Context) error {
+	var errs []error
+	if d.listener != nil {
+		errs = append(errs, d.listener.Close())
+	}
+	if d.engine != nil {
+		errs = append(errs, d.engine.Close(ctx))
+	}
+	return errors.Join(append(errs, d.stores.Close(ctx), d.traced(ctx))...)
+}
+
+// traced sends the last spans. A collector that does not take them costs those and no stop.
+func (d *daemon) traced(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, traceTimeout)
+	defer cancel()
+	err := d.endTracing(limited)
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.log.Warn("the last spans were not taken by the collector in time", "error", err)
+		return nil
+	}
+	return err
 }
 
 func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string) error {
@@ -182,7 +218,7 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string)
 	if d.listener, err = listen(ctx, cfg.HTTP.Listen); err != nil {
 		return err
 	}
-	// What is opened first is closed last: what a replay has given to a queue can still be settled.
+	// What is opened first is closed last: what was given to a queue can still be settled.
 	storage, err := d.stores.Storage(ctx)
 	if err != nil {
 		return err
@@ -191,11 +227,14 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string)
 	if err != nil {
 		return err
 	}
+	if d.engine, err = newEngine(d.stores, storage, cfg.StateDir, d.tracer, d.log); err != nil {
+		return err
+	}
 	handler, err := newHandler(handlerParts{
 		owner:     owner,
 		storage:   storage,
 		module:    d.stores.StorageModule(),
-		sinks:     d.stores,
+		engine:    d.engine,
 		stopping:  d.stopping,
 		abort:     d.abort,
 		stateDir:  cfg.StateDir,
@@ -260,6 +299,8 @@ func (d *daemon) describe(cfg *config.Config, queues []types.QueueInfo) {
 			d.log.Warn("storage, which keeps nothing when the daemon ends", attrs...)
 		case s.Kind == string(catalog.KindStorage):
 			d.log.Info("storage", attrs...)
+		case s.Kind == string(catalog.KindSource):
+			d.log.Info("source of a pipeline", attrs...)
 		case s.Kind == string(catalog.KindSink):
 			d.log.Info("sink of a pipeline", attrs...)
 		case s.Kind == string(catalog.KindKv):
@@ -297,17 +338,23 @@ func (d *daemon) healthy(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// run serves until ctx ends, then stops.
+// run serves and runs the pipelines until ctx ends, then stops.
 func (d *daemon) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listener) }()
+	if err := d.engine.Start(ctx); err != nil {
+		err = errors.Join(err, d.stop(context.WithoutCancel(ctx)), d.traced(context.WithoutCancel(ctx)))
+		<-served
+		return err
+	}
 	select {
 	case err := <-served:
-		return errors.Join(fmt.Errorf("serve HTTP: %w", err), d.stores.Close(context.WithoutCancel(ctx)))
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(fmt.Errorf("serve HTTP: %w", err), d.engine.Close(ctx), d.stores.Close(ctx), d.traced(ctx))
 	case <-ctx.Done():
 	}
 	d.log.Info("the daemon stops", "reason", context.Cause(ctx).Error())
-	err := d.stop(context.WithoutCancel(ctx))
+	err := errors.Join(d.stop(context.WithoutCancel(ctx)), d.traced(context.WithoutCancel(ctx)))
 	<-served
 	if err == nil {
 		d.log.Info("the daemon has stopped")
@@ -315,9 +362,9 @@ func (d *daemon) run(ctx context.Context) error {
 	return err
 }
 
-// stop closes the listener and the stores at the same time: closing the owner wakes the long polls
-// that the server waits for, and lets running operations finish. What is open after that is waiting
-// for its client.
+// stop closes the listener, then the pipelines, which finish the sends that are under way, then the
+// stores below them: closing the owner wakes the long polls that the server waits for, and lets running
+// operations finish. What is open after that is waiting for its client.
 func (d *daemon) stop(ctx context.Context) error {
 	close(d.stopping)
 	defer time.AfterFunc(answerTimeout, func() { close(d.abort) }).Stop()
@@ -334,7 +381,7 @@ func (d *daemon) stop(ctx context.Context) error {
 		}
 		drained <- err
 	}()
-	closed := d.stores.Close(limited)
+	closed := errors.Join(d.engine.Close(limited), d.stores.Close(limited))
 	defer time.AfterFunc(answerTimeout, cutOff).Stop()
 	return errors.Join(closed, <-drained)
 }

@@ -18,6 +18,7 @@ const (
 	KindStorage Kind = "storage"
 	KindKv      Kind = "kv"
 	KindQueue   Kind = "queue"
+	KindSource  Kind = "source"
 	KindSink    Kind = "sink"
 )
 
@@ -33,6 +34,7 @@ type Catalog struct {
 	storage registry[ports.StorageModule]
 	kv      registry[ports.KvModule]
 	queue   registry[ports.QueueModule]
+	source  registry[ports.SourceModule]
 	sink    registry[ports.SinkModule]
 }
 
@@ -47,6 +49,7 @@ func New() *Catalog {
 		storage: registry[ports.StorageModule]{modules: map[string]ports.StorageModule{}},
 		kv:      registry[ports.KvModule]{modules: map[string]ports.KvModule{}},
 		queue:   registry[ports.QueueModule]{modules: map[string]ports.QueueModule{}},
+		source:  registry[ports.SourceModule]{modules: map[string]ports.SourceModule{}},
 		sink:    registry[ports.SinkModule]{modules: map[string]ports.SinkModule{}},
 	}
 }
@@ -58,6 +61,14 @@ func (c *Catalog) RegisterStorage(m ports.StorageModule) error {
 		return ports.Errorf(ports.CodeInvalidInput, op, "the storage module %q has no Open", m.Name)
 	}
 	return c.storage.add(KindStorage, m.ModuleInfo, m)
+}
+
+// RegisterSource adds a module for sources, with the errors of RegisterStorage.
+func (c *Catalog) RegisterSource(m ports.SourceModule) error {
+	if m.Open == nil || m.Check == nil {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the source module %q needs Check and Open", m.Name)
+	}
+	return c.source.add(KindSource, m.ModuleInfo, m)
 }
 
 // RegisterSink adds a module for sinks, with the errors of RegisterStorage.
@@ -107,6 +118,9 @@ func (c *Catalog) Modules() []Module {
 	var list []Module
 	for _, m := range c.storage.modules {
 		list = append(list, Module{KindStorage, m.ModuleInfo})
+	}
+	for _, m := range c.source.modules {
+		list = append(list, Module{KindSource, m.ModuleInfo})
 	}
 	for _, m := range c.sink.modules {
 		list = append(list, Module{KindSink, m.ModuleInfo})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
-	"github.com/stowage-go/stowage/types"
 )
 
 // Options are what all stores of a composition share.
@@ -36,18 +35,21 @@ func (o Options) env(name, stateDir string, attrs ...any) ports.Env {
 	return ports.Env{Name: name, StateDir: stateDir, Clock: o.Clock, Log: o.Log.With(attrs...)}
 }
 
-// Composition is the set of stores of one configuration. Each is opened when it is first asked for;
-// one that could not be opened is tried again by the next call. All methods may be called from many
-// goroutines.
+// Composition is the set of stores of one configuration, and opens the sources and sinks of pipelines.
+// Each store is opened when it is first asked for; one that could not be opened is tried again by the
+// next call. All methods may be called from many goroutines.
 type Composition struct {
+	parts       parts
+	pipelines   []config.Pipeline
 	injector    *do.RootScope
 	plans       map[string]*plan
 	services    map[string]*service
 	ownerModule string // empty if no module has OpenOwner
 
-	// Calls hold calls for reading while they start a store; Close ends what they wait for by
-	// closing, and waits for them.
-	calls   sync.RWMutex
+	// Whoever opens something is counted in calls; Close ends what they wait for by closing, and waits
+	// for them. They nest: a source that is being opened may ask for its queue.
+	callsMu sync.Mutex // of adding to calls, and of the end of closing
+	calls   sync.WaitGroup
 	closing context.Context
 	close   context.CancelFunc
 
@@ -97,11 +99,14 @@ func (c *Catalog) Compose(cfg *config.Config, opts Options) (*Composition, error
 	if err != nil {
 		return nil, err
 	}
-	plans, err := c.plans(cfg, opts)
+	parts := parts{c, cfg.StateDir, opts}
+	plans, err := c.plans(cfg, parts)
 	if err != nil {
 		return nil, err
 	}
 	comp := &Composition{
+		parts:       parts,
+		pipelines:   slices.Clone(cfg.Pipelines),
 		injector:    do.New(),
 		plans:       map[string]*plan{},
 		services:    map[string]*service{},
@@ -118,8 +123,6 @@ func (c *Catalog) Compose(cfg *config.Config, opts Options) (*Composition, error
 		switch module := c.queue.modules[p.module]; {
 		case p.kind == KindStorage:
 			comp.provide(p.id(), openStorage(c.storage.modules[p.module], p))
-		case p.kind == KindSink:
-			comp.provide(p.id(), openSink(c.sink.modules[p.module], p, comp))
 		case p.kind == KindKv:
 			comp.provide(p.id(), openKv(c.kv.modules[p.module], p))
 		case module.OpenOwner == nil:
@@ -144,50 +147,6 @@ func openStorage(module ports.StorageModule, p *plan) func(context.Context) (io.
 	return func(ctx context.Context) (io.Closer, error) {
 		return opened(module.Open(ctx, p.env, p.config))
 	}
-}
-
-// openedSink is a sink as a service: many have nothing to close.
-type openedSink struct{ ports.Sink }
-
-func (s *openedSink) Close() error {
-	if closer, ok := s.Sink.(io.Closer); ok {
-		return closer.Close()
-	}
-	return nil
-}
-
-func (s *openedSink) HealthCheck(ctx context.Context) error {
-	if checker, ok := s.Sink.(ports.HealthChecker); ok {
-		return checker.HealthCheck(ctx)
-	}
-	return nil
-}
-
-func openSink(module ports.SinkModule, p *plan, comp *Composition) func(context.Context) (io.Closer, error) {
-	return func(ctx context.Context) (io.Closer, error) {
-		sink, err := module.Open(ctx, p.env, p.config, queues{comp})
-		if err != nil {
-			return nil, err
-		}
-		if sink == nil {
-			return opened[*openedSink](nil, nil)
-		}
-		return &openedSink{sink}, nil
-	}
-}
-
-// queues resolves the queues that a sink may deliver to: the configured ones, then those of the owner.
-type queues struct{ comp *Composition }
-
-func (q queues) Queue(ctx context.Context, name string) (ports.Queue, error) {
-	if _, configured := q.comp.plans[string(KindQueue)+"."+name]; configured || q.comp.ownerModule == "" {
-		return q.comp.Queue(ctx, name)
-	}
-	owner, err := q.comp.Owner(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return owner.Queue(ctx, name)
 }
 
 func openKv(module ports.KvModule, p *plan) func(context.Context) (io.Closer, error) {
@@ -254,15 +213,11 @@ func (c *Composition) started(i do.Injector, name string) error {
 
 // start returns the store of a service, opened if need be.
 func (c *Composition) start(ctx context.Context, s *service) (io.Closer, error) {
-	c.calls.RLock()
-	defer c.calls.RUnlock()
-	if c.closing.Err() != nil {
-		return nil, closedError(s.name)
+	ctx, end, err := c.begin(ctx, s.name)
+	if err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.closing, func() { cancel(closedError(s.name)) })()
-
+	defer end()
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -272,23 +227,45 @@ func (c *Composition) start(ctx context.Context, s *service) (io.Closer, error) 
 	s.ctx = ctx
 	started, err := do.InvokeNamed[*store](c.injector, s.name)
 	s.ctx = nil
-	switch {
-	case err == nil:
-		return started.Closer, nil
-	case c.closing.Err() != nil:
-		return nil, closedError(s.name)
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+	if err != nil {
+		return nil, c.failed(ctx, s.name, err)
 	}
-	return nil, fmt.Errorf("opening %s: %w", s.name, err)
+	return started.Closer, nil
+}
+
+// begin counts a call that opens something, until end. The context ends with the composition too.
+func (c *Composition) begin(ctx context.Context, name string) (_ context.Context, end func(), _ error) {
+	c.callsMu.Lock()
+	defer c.callsMu.Unlock()
+	if c.closing.Err() != nil {
+		return nil, nil, closedError(name)
+	}
+	c.calls.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.closing, func() { cancel(closedError(name)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		c.calls.Done()
+	}, nil
+}
+
+// failed is the error of a call that began, and could not open what it wanted.
+func (c *Composition) failed(ctx context.Context, name string, err error) error {
+	switch {
+	case c.closing.Err() != nil:
+		return closedError(name)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("opening %s: %w", name, err)
 }
 
 func closedError(name string) error {
 	return ports.Errorf(ports.CodeStoreClosed, op, "%s is not there any more: the composition is closed", name)
 }
 
-// Names lists the stores and sinks, sorted: "kv.default", "queue.orders", "sink.quakes/alerts",
-// "storage".
+// Names lists the stores, sorted: "kv.default", "queue.orders", "storage".
 func (c *Composition) Names() []string { return slices.Sorted(maps.Keys(c.plans)) }
 
 // Storage returns the storage: the configured one, else that of Options.StorageModule. It is NOT_FOUND
@@ -312,35 +289,6 @@ func (c *Composition) StorageModule() string {
 	}
 	return ""
 }
-
-// Sink implements [ports.SinkResolver] with the configured sinks.
-func (c *Composition) Sink(ctx context.Context, pipeline types.PipelineID, sink types.SinkID) (ports.Sink, error) {
-	s, ok := c.services[string(KindSink)+"."+sinkName(pipeline, sink)]
-	if !ok {
-		return nil, ports.Errorf(ports.CodeNotFound, op, "no sink %q of a pipeline %q is configured: there are %s", sink, pipeline, c.sinkNames())
-	}
-	opened, err := c.start(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return opened.(*openedSink).Sink, nil
-}
-
-func (c *Composition) sinkNames() string {
-	var names []string
-	for _, p := range c.plans {
-		if p.kind == KindSink {
-			names = append(names, p.name)
-		}
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-var _ ports.SinkResolver = (*Composition)(nil)
 
 // Kv returns the configured key-value store of the name. What its adapter can do beyond the port
 // ([ports.Backuper], [ports.HealthChecker]) is asked of the value. The composition closes it. A name
@@ -413,14 +361,10 @@ func (c *Composition) plan(kind Kind, name string) (*plan, error) {
 // that is healthy, cannot tell, or is not open yet. When ctx ends, the stores that have not answered
 // are unhealthy. After Close all are STORE_CLOSED.
 func (c *Composition) HealthCheck(ctx context.Context) map[string]error {
-	c.calls.RLock()
-	defer c.calls.RUnlock()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.closing, cancel)()
-
 	health := make(map[string]error, len(c.services))
-	if c.closing.Err() == nil {
+	if checking, end, err := c.begin(ctx, "the health check"); err == nil {
+		defer end()
+		ctx = checking
 		health = c.injector.HealthCheckWithContext(ctx)
 	}
 	for name := range c.services {
@@ -434,16 +378,18 @@ func (c *Composition) HealthCheck(ctx context.Context) map[string]error {
 	return health
 }
 
-// Close gives up on stores that are being opened, then closes the open ones, one after the other, in
+// Close gives up on what is being opened, then closes the open stores, one after the other, in
 // the reverse order of their start. When ctx ends it returns the context's error while the closing
 // goes on; another call waits for the rest, and returns the errors of all stores.
+// Sources and sinks are not among them: whoever opened one closes it, before the stores.
 func (c *Composition) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
-		c.close()
+		c.callsMu.Lock()
+		c.close() // from here on no call begins
+		c.callsMu.Unlock()
 		go func() {
 			defer close(c.closed)
-			c.calls.Lock() // no call is under way, and later ones see that closing has begun
-			defer c.calls.Unlock()
+			c.calls.Wait()
 			c.closeErr = c.shutdown()
 		}()
 	})

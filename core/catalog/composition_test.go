@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -130,7 +129,7 @@ func TestAnEndedContextEndsTheWaitForAnOpen(t *testing.T) {
 		_, err := comp.Kv(opening, "a")
 		first <- err
 	}()
-	require.Eventually(t, func() bool { return len(r.seen()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.seen()) == 1 }, eventually, tick)
 
 	waiting, cancelWaiting := context.WithCancel(t.Context())
 	cancelWaiting()
@@ -218,7 +217,7 @@ func TestCloseGivesUpOnAStoreThatIsBeingOpened(t *testing.T) {
 		_, err := comp.Kv(t.Context(), "a")
 		opening <- err
 	}()
-	require.Eventually(t, func() bool { return len(r.seen()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.seen()) == 1 }, eventually, tick)
 	require.NoError(t, comp.Close(t.Context()))
 	require.ErrorIs(t, <-opening, ports.ErrStoreClosed)
 	assert.Equal(t, []string{"open a"}, r.seen())

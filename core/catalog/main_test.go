@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -20,6 +21,12 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// How long a test waits for what other goroutines do, and how often it looks.
+const (
+	eventually = 10 * time.Second
+	tick       = time.Millisecond
+)
 
 // recorder notes what modules are asked to do, in order, and says how they do it.
 type recorder struct {

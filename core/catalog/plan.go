@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -12,19 +11,22 @@ import (
 
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
-	"github.com/stowage-go/stowage/types"
 )
 
-// plan is one configured store or sink whose configuration was found good.
+// plan is one configured store, source or sink.
 type plan struct {
-	kind   Kind
-	name   string // of a sink: pipeline/sink, of the storage: empty
-	module string
-	at     config.Position
-	env    ports.Env
-	config ports.ModuleConfig
-	paths  []location
-	ask    func(ports.Env, ports.ModuleConfig) ([]string, error) // the module's Paths, or nil
+	kind     Kind
+	name     string // of a source: the pipeline, of a sink: pipeline/sink, of the storage: empty
+	module   string
+	at       config.Position
+	moduleAt config.Position
+	env      ports.Env
+	config   ports.ModuleConfig
+
+	// Of stores.
+	paths []location
+	known bool                                                  // the module is registered
+	ask   func(ports.Env, ports.ModuleConfig) ([]string, error) // the module's Paths, or nil
 }
 
 func (p *plan) id() string {
@@ -36,17 +38,13 @@ func (p *plan) id() string {
 
 // section names the table that holds the keys of the module.
 func (p *plan) section() string {
-	if p.kind == KindSink {
+	if p.kind == KindSource || p.kind == KindSink {
 		return p.id()
 	}
 	return p.id() + ".config"
 }
 
 const storageService = "storage"
-
-func sinkName(pipeline types.PipelineID, sink types.SinkID) string {
-	return string(pipeline) + "/" + string(sink)
-}
 
 // table names the store as the configuration does, with its position if a file holds it.
 func (p *plan) table() string {
@@ -56,60 +54,62 @@ func (p *plan) table() string {
 	return "[" + p.id() + "]"
 }
 
-// plans validates a configuration. It opens and creates nothing.
-func (c *Catalog) plans(cfg *config.Config, opts Options) ([]*plan, error) {
+// plans validates a configuration, and returns the plans of its stores. It opens and creates nothing.
+func (c *Catalog) plans(cfg *config.Config, parts parts) ([]*plan, error) {
 	var plans []*plan
-	if storage := storageOf(cfg, opts); storage != nil {
-		p := newPlan(KindStorage, "", *storage, cfg.StateDir, opts)
-		module, ok := c.storage.modules[p.module]
-		if !ok {
-			return nil, c.unknownModule(p, *storage)
-		}
-		p.ask = module.Paths
+	add := func(kind Kind, name string, store config.Store, known bool, ask func(ports.Env, ports.ModuleConfig) ([]string, error)) {
+		p := parts.plan(kind, name, store)
+		p.known, p.ask = known, ask
 		plans = append(plans, p)
 	}
-	for _, pipeline := range cfg.Pipelines {
-		for _, sink := range pipeline.Sinks {
-			p := newPlan(KindSink, sinkName(pipeline.ID, sink.ID), sink.Store, cfg.StateDir, opts)
-			module, ok := c.sink.modules[p.module]
-			if !ok {
-				return nil, c.unknownModule(p, sink.Store)
-			}
-			p.ask = func(env ports.Env, section ports.ModuleConfig) ([]string, error) {
-				return nil, module.Check(env, section)
-			}
-			plans = append(plans, p)
-		}
+	if storage := storageOf(cfg, parts.opts); storage != nil {
+		module, known := c.storage.modules[storage.Module]
+		add(KindStorage, "", *storage, known, module.Paths)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Kv)) {
-		p := newPlan(KindKv, name, cfg.Kv[name], cfg.StateDir, opts)
-		module, ok := c.kv.modules[p.module]
-		if !ok {
-			return nil, c.unknownModule(p, cfg.Kv[name])
-		}
-		p.ask = module.Paths
-		plans = append(plans, p)
+		module, known := c.kv.modules[cfg.Kv[name].Module]
+		add(KindKv, name, cfg.Kv[name], known, module.Paths)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Queue)) {
-		p := newPlan(KindQueue, name, cfg.Queue[name], cfg.StateDir, opts)
-		module, ok := c.queue.modules[p.module]
-		if !ok {
-			return nil, c.unknownModule(p, cfg.Queue[name])
-		}
-		p.ask = module.Paths
-		plans = append(plans, p)
+		module, known := c.queue.modules[cfg.Queue[name].Module]
+		add(KindQueue, name, cfg.Queue[name], known, module.Paths)
 	}
-	// In the order of the file, so that the first fault is the one that is reported.
 	slices.SortStableFunc(plans, func(a, b *plan) int { return cmp.Compare(a.at.Line, b.at.Line) })
+
+	// In the order of the file, so that the first fault is the one that is reported.
+	type check struct {
+		line int
+		run  func() error
+	}
+	var checks []check
 	for _, p := range plans {
-		if err := p.findPaths(); err != nil {
+		checks = append(checks, check{p.at.Line, func() error { return c.checkStore(p) }})
+	}
+	for i, p := range cfg.Pipelines {
+		checks = append(checks, check{p.At.Line, func() error {
+			if slices.ContainsFunc(cfg.Pipelines[:i], func(earlier config.Pipeline) bool { return earlier.ID == p.ID }) {
+				return config.Refuse(&config.Fault{At: p.At, Key: "pipeline", Problem: fmt.Sprintf("two pipelines have the id %q: give each its own", p.ID)})
+			}
+			return parts.check(p)
+		}})
+	}
+	slices.SortStableFunc(checks, func(a, b check) int { return cmp.Compare(a.line, b.line) })
+	for _, check := range checks {
+		if err := check.run(); err != nil {
 			return nil, err
 		}
 	}
 	if err := checkShared(plans); err != nil {
 		return nil, err
 	}
-	return plans, c.checkTogether(plans, opts.env("", cfg.StateDir))
+	return plans, c.checkTogether(plans, parts.opts.env("", cfg.StateDir))
+}
+
+func (c *Catalog) checkStore(p *plan) error {
+	if !p.known {
+		return c.unknownModule(p)
+	}
+	return p.findPaths()
 }
 
 // checkTogether has each module check the queues that it would own together.
@@ -134,15 +134,6 @@ func (c *Catalog) checkTogether(plans []*plan, env ports.Env) error {
 
 func (p *plan) sameOwner(other *plan) bool { return p.kind == other.kind && p.module == other.module }
 
-func newPlan(kind Kind, name string, store config.Store, stateDir string, opts Options) *plan {
-	p := &plan{kind: kind, name: name, module: store.Module, at: store.At, config: store.Config}
-	if p.config == nil {
-		p.config = config.NoConfig()
-	}
-	p.env = opts.env(name, stateDir, slog.String("store", p.id()), slog.String("module", p.module))
-	return p
-}
-
 // storageOf is the configured storage, else the default one, nil if there is none.
 func storageOf(cfg *config.Config, opts Options) *config.Store {
 	if cfg.Storage != nil || opts.StorageModule == "" {
@@ -151,7 +142,7 @@ func storageOf(cfg *config.Config, opts Options) *config.Store {
 	return &config.Store{Module: opts.StorageModule}
 }
 
-func (c *Catalog) unknownModule(p *plan, store config.Store) error {
+func (c *Catalog) unknownModule(p *plan) error {
 	var names []string
 	otherKind := false
 	for _, m := range c.Modules() {
@@ -170,7 +161,7 @@ func (c *Catalog) unknownModule(p *plan, store config.Store) error {
 	if otherKind {
 		problem += "; the module of that name is of another kind"
 	}
-	return config.Refuse(&config.Fault{At: store.ModuleAt, Key: p.id() + ".module", Problem: problem})
+	return config.Refuse(&config.Fault{At: p.moduleAt, Key: p.id() + ".module", Problem: problem})
 }
 
 // findPaths has the module check its configuration and name its paths.
@@ -195,7 +186,7 @@ func (p *plan) findPaths() error {
 	return nil
 }
 
-// locate adds the place of the store to a module's error, unless the error has one.
+// locate adds the place of the store, source or sink to a module's error, unless the error has one.
 func (p *plan) locate(err error) error {
 	if err == nil {
 		return nil
@@ -216,7 +207,8 @@ func (p *plan) locate(err error) error {
 	return config.Refuse(&config.Fault{At: at, Key: key, Problem: fmt.Sprintf("[%s]: %s", p.section(), problem), Err: err})
 }
 
-// checkShared refuses one path for two stores. A directory inside another one is another path.
+// checkShared refuses one path for two stores. A directory inside another one is another path. The files
+// of sources and sinks are not looked at: two pipelines may well read one file.
 func checkShared(plans []*plan) error {
 	for i, later := range plans {
 		for _, earlier := range plans[:i] {

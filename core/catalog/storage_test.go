@@ -24,30 +24,7 @@ type recordedStorage struct {
 func (s *recordedStorage) Close() error                          { return s.r.close("storage", s.Storage.Close) }
 func (s *recordedStorage) HealthCheck(ctx context.Context) error { return s.r.check(ctx, "storage") }
 
-// closingSink has something to close, and sends to a queue.
-type closingSink struct {
-	r      *recorder
-	name   string
-	queue  string
-	queues ports.QueueResolver
-}
-
-func (s *closingSink) Deliver(ctx context.Context, _ types.SinkEvent) error {
-	q, err := s.queues.Queue(ctx, s.queue)
-	if err != nil {
-		return err
-	}
-	return q.Send(ctx, types.Text("delivered"), types.SendOptions{})
-}
-
-func (s *closingSink) Close() error                          { return s.r.close(s.name, func() error { return nil }) }
-func (s *closingSink) HealthCheck(ctx context.Context) error { return s.r.check(ctx, s.name) }
-
-type plainSink struct{}
-
-func (plainSink) Deliver(context.Context, types.SinkEvent) error { return nil }
-
-// withStorage adds fakes: storage modules disk and ram, sink modules queue and plain.
+// withStorage adds fakes: storage modules disk and ram, and those of withParts.
 func withStorage(t *testing.T, r *recorder) *catalog.Catalog {
 	t.Helper()
 	c := newCatalog(t, r)
@@ -59,35 +36,7 @@ func withStorage(t *testing.T, r *recorder) *catalog.Catalog {
 	}
 	require.NoError(t, c.RegisterStorage(ports.StorageModule{ModuleInfo: infoOf("storage", "disk"), Paths: paths, Open: open}))
 	require.NoError(t, c.RegisterStorage(ports.StorageModule{ModuleInfo: infoOf("storage", "ram"), Open: open}))
-	type keys struct {
-		Queue string `toml:"queue"`
-	}
-	check := func(_ ports.Env, section ports.ModuleConfig) error {
-		var k keys
-		if err := section.Decode(&k); err != nil {
-			return err
-		}
-		if k.Queue == "" {
-			return ports.Errorf(ports.CodeInvalidConfig, "test.sink", "queue is empty")
-		}
-		return nil
-	}
-	require.NoError(t, c.RegisterSink(ports.SinkModule{ModuleInfo: infoOf("sink", "queue"), Check: check,
-		Open: func(ctx context.Context, env ports.Env, section ports.ModuleConfig, queues ports.QueueResolver) (ports.Sink, error) {
-			if err := r.open(ctx, env.Name); err != nil {
-				return nil, err
-			}
-			var k keys
-			if err := section.Decode(&k); err != nil {
-				return nil, err
-			}
-			return &closingSink{r, env.Name, k.Queue, queues}, nil
-		}}))
-	require.NoError(t, c.RegisterSink(ports.SinkModule{ModuleInfo: infoOf("sink", "plain"),
-		Check: func(_ ports.Env, section ports.ModuleConfig) error { return section.Decode(&struct{}{}) },
-		Open: func(context.Context, ports.Env, ports.ModuleConfig, ports.QueueResolver) (ports.Sink, error) {
-			return plainSink{}, nil
-		}}))
+	withParts(t, c, r)
 	return c
 }
 
@@ -99,34 +48,12 @@ func composeStorage(t *testing.T, r *recorder, text string, opts catalog.Options
 	return comp
 }
 
-const pipelines = `
-[storage]
-module = "disk"
-[queue.orders]
-module = "house"
-[[pipeline]]
-id = "quakes"
-[[pipeline.sink]]
-id = "alerts"
-module = "queue"
-queue = "orders"
-[[pipeline.sink]]
-id = "log"
-module = "plain"
-[[pipeline]]
-id = "quakes.sink"
-[[pipeline.sink]]
-id = "alerts"
-module = "queue"
-queue = "made-later"
-`
-
-func TestTheStorageIsOpenedOnceAndClosedLast(t *testing.T) {
+func TestTheStorageIsOpenedOnceAndClosedInItsTurn(t *testing.T) {
 	t.Parallel()
 	ill := errors.New("the disk is ill")
 	r := &recorder{health: map[string]func(context.Context) error{"storage": func(context.Context) error { return ill }}}
 	comp := composeStorage(t, r, pipelines, catalog.Options{})
-	assert.Equal(t, []string{"queue.orders", "sink.quakes.sink/alerts", "sink.quakes/alerts", "sink.quakes/log", "storage"}, comp.Names())
+	assert.Equal(t, []string{"queue.orders", "storage"}, comp.Names(), "sources and sinks are opened by whoever runs the pipelines")
 	assert.Equal(t, "disk", comp.StorageModule())
 	assert.Empty(t, r.seen())
 
@@ -138,31 +65,12 @@ func TestTheStorageIsOpenedOnceAndClosedLast(t *testing.T) {
 	assert.Same(t, storage, again)
 	assert.Equal(t, ill, comp.HealthCheck(t.Context())["storage"])
 
-	sink, err := comp.Sink(t.Context(), "quakes", "alerts")
-	require.NoError(t, err)
-	require.NoError(t, sink.Deliver(t.Context(), types.SinkEvent{}))
-	_, err = comp.Sink(t.Context(), "quakes", "log")
+	_, err = comp.Queue(t.Context(), "orders")
 	require.NoError(t, err)
 	require.NoError(t, comp.Close(t.Context()))
-	assert.Equal(t, []string{"open storage", "open quakes/alerts", "open house", "close house", "close quakes/alerts", "close storage"}, r.seen())
+	assert.Equal(t, []string{"open storage", "open house", "close house", "close storage"}, r.seen())
 	_, err = comp.Storage(t.Context())
 	require.ErrorIs(t, err, ports.ErrStoreClosed)
-}
-
-func TestASinkDeliversToAQueueThatWasMadeLater(t *testing.T) {
-	t.Parallel()
-	comp := composeStorage(t, &recorder{}, pipelines, catalog.Options{})
-	sink, err := comp.Sink(t.Context(), "quakes.sink", "alerts")
-	require.NoError(t, err)
-	require.ErrorIs(t, sink.Deliver(t.Context(), types.SinkEvent{}), ports.ErrNotFound)
-	owner, err := comp.Owner(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, owner.Create(t.Context(), "made-later"))
-	require.NoError(t, sink.Deliver(t.Context(), types.SinkEvent{}))
-
-	_, err = comp.Sink(t.Context(), "quakes", "other")
-	require.ErrorIs(t, err, ports.ErrNotFound)
-	require.ErrorContains(t, err, "there are quakes.sink/alerts, quakes/alerts, quakes/log")
 }
 
 func TestTheDefaultStorage(t *testing.T) {
@@ -181,13 +89,10 @@ func TestTheDefaultStorage(t *testing.T) {
 	_, err = none.Storage(t.Context())
 	require.ErrorIs(t, err, ports.ErrNotFound)
 	require.ErrorContains(t, err, "add [storage]")
-	_, err = none.Sink(t.Context(), "a", "b")
-	require.ErrorContains(t, err, "there are none")
 }
 
-func TestComposeRefusesStoragesAndSinks(t *testing.T) {
+func TestComposeRefusesStorages(t *testing.T) {
 	t.Parallel()
-	const sink = "[[pipeline]]\nid = 'p'\n[[pipeline.sink]]\nid = 's'\n"
 	for _, tc := range []struct {
 		name, text string
 		line       int
@@ -198,9 +103,6 @@ func TestComposeRefusesStoragesAndSinks(t *testing.T) {
 		{"an unknown key", "[storage]\nmodule = 'disk'\nconfig.x = 1\n", 3, []string{"allowed are path, refuse, second"}},
 		{"what the storage refuses", "[storage]\nmodule = 'disk'\nconfig.refuse = true\n", 3, []string{"[storage.config]: refuse is set"}},
 		{"one path for a storage and a kv", "[storage]\nmodule = 'disk'\nconfig.path = 'x'\n[kv.a]\nmodule = 'files'\nconfig.path = 'x'\n", 4, []string{"[kv.a] and [storage]"}},
-		{"an unknown sink", sink + "module = 'x'\n", 5, []string{`the module "x" of [sink.p/s] is unknown among the sink modules: known are plain, queue`}},
-		{"an unknown key of a sink", sink + "module = 'plain'\nurl = 'x'\n", 6, []string{`"url" is unknown`}},
-		{"what the sink refuses", sink + "module = 'queue'\nqueue = ''\n", 6, []string{"[sink.p/s]: queue is empty"}},
 	} {
 		r := &recorder{}
 		stateDir := filepath.Join(t.TempDir(), "state")
@@ -218,15 +120,25 @@ func TestComposeRefusesStoragesAndSinks(t *testing.T) {
 	}
 }
 
-func TestRegisterStoragesAndSinks(t *testing.T) {
+func TestRegisterStoragesSourcesAndSinks(t *testing.T) {
 	t.Parallel()
 	c := withStorage(t, &recorder{})
 	require.ErrorIs(t, c.RegisterStorage(ports.StorageModule{ModuleInfo: infoOf("storage", "none")}), ports.ErrInvalidInput)
-	require.ErrorIs(t, c.RegisterSink(ports.SinkModule{ModuleInfo: infoOf("sink", "none")}), ports.ErrInvalidInput)
+	noCheck := func(ports.Env, ports.ModuleConfig) error { return nil }
+	require.ErrorIs(t, c.RegisterSink(ports.SinkModule{ModuleInfo: infoOf("sink", "none"), Check: noCheck}), ports.ErrInvalidInput)
+	require.ErrorIs(t, c.RegisterSource(ports.SourceModule{ModuleInfo: infoOf("source", "none"), Check: noCheck}), ports.ErrInvalidInput)
+	require.ErrorIs(t, c.RegisterSource(ports.SourceModule{ModuleInfo: infoOf("source", "none"),
+		Open: func(context.Context, ports.Env, ports.ModuleConfig, *types.Cursor, ports.QueueResolver) (ports.Source, error) {
+			return nil, nil
+		}}), ports.ErrInvalidInput)
+	require.ErrorIs(t, c.RegisterSource(ports.SourceModule{ModuleInfo: infoOf("source", "queue"), Check: noCheck,
+		Open: func(context.Context, ports.Env, ports.ModuleConfig, *types.Cursor, ports.QueueResolver) (ports.Source, error) {
+			return nil, nil
+		}}), ports.ErrAlreadyExists)
 	var names []string
 	for _, m := range c.Modules() {
 		names = append(names, string(m.Kind)+" "+m.Name)
 	}
 	assert.Equal(t, []string{"kv files", "kv plain", "queue hotel", "queue house", "queue single",
-		"sink plain", "sink queue", "storage disk", "storage ram"}, names)
+		"sink plain", "sink queue", "source broken", "source list", "source queue", "storage disk", "storage ram"}, names)
 }

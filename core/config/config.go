@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
@@ -46,14 +47,71 @@ type Pipeline struct {
 	ID types.PipelineID
 	// At is where the pipeline is named.
 	At Position
+	// Source gives its events. Without one the pipeline only has sinks, for replays.
+	Source *Source
+	// EventTime is an expression over an event that gives its time: milliseconds since the epoch, or an
+	// RFC 3339 text. Empty: the time that the source gives.
+	EventTime   string
+	EventTimeAt Position
+	// Fields names the members of an event that expressions may use, with their types: "number",
+	// "string", "bool", "object", "array" or "any". With none, expressions may use any name.
+	Fields   map[string]string
+	FieldsAt Position
+	// Monitors are its rules, in the order of the file.
+	Monitors []Monitor
 	// Sinks are where it delivers, in the order of the file.
 	Sinks []Sink
+
+	origin origin
 }
 
-// Sink is one sink of a pipeline. The keys of its module stand beside id and module.
+// Source is the source of a pipeline. The keys of its module stand beside module.
+type Source struct {
+	Store
+}
+
+// Monitor is one rule of a pipeline.
+type Monitor struct {
+	ID types.MonitorID
+	// At is where the monitor is named, WhenAt where its expression is.
+	At, WhenAt Position
+	// When is the expression that picks events. Empty: every event.
+	When string
+	// Gate holds matches back; nil lets each through.
+	Gate *Gate
+	// Sinks are those of the pipeline that get the matches, one at least.
+	Sinks []types.SinkID
+}
+
+// Gate is the gate of a monitor.
+type Gate struct {
+	// At is where the gate is configured, KeyAt where its key is.
+	At, KeyAt Position
+	// Threshold is how many matches within the window let one through, 1 or above.
+	Threshold int
+	// Window is how far back matches count, by the time of the events. Above 0 if Threshold is above 1.
+	Window time.Duration
+	// Cooldown is the least time between two that are let through. 0: none.
+	Cooldown time.Duration
+	// Key is an expression whose value groups the matches: each group is counted for itself. Empty: all
+	// are one group.
+	Key string
+}
+
+// Sink is one sink of a pipeline. The keys of its module stand beside id, module and retry.
 type Sink struct {
 	ID types.SinkID
 	Store
+	Retry Retry
+}
+
+// Retry is what is done about transient failures of a sink. Zero values stand for the defaults of the
+// engine.
+type Retry struct {
+	// Attempts is how often a delivery is tried before it becomes a dead letter.
+	Attempts int
+	// Min is the pause after the first failure; each further one doubles it, up to Max.
+	Min, Max time.Duration
 }
 
 // HTTP is how the daemon is reached.
@@ -62,7 +120,7 @@ type HTTP struct {
 	Listen string
 }
 
-// Store is one configured store.
+// Store is one configured store, source or sink.
 type Store struct {
 	// Module is the name of its module, not empty.
 	Module string
@@ -246,7 +304,7 @@ func (d *document) store(at path, given storeSchema) (Store, error) {
 	}
 	return Store{
 		Module:   *given.Module,
-		Config:   section{d, at.child("config"), given.Config},
+		Config:   section{doc: d, at: at.child("config"), values: given.Config},
 		At:       d.position(at),
 		ModuleAt: d.position(at.child("module")),
 	}, nil
@@ -254,10 +312,10 @@ func (d *document) store(at path, given storeSchema) (Store, error) {
 
 func (d *document) checkModule(at path, module *string) error {
 	if module == nil {
-		return d.refuse(at, "[%s] has no module: add module = \"NAME\"; `stowage modules` lists the names", at)
+		return d.refuse(at, "%s has no module: add %s; `stowage modules` lists the names", d.name(at), d.entry("module", `"NAME"`))
 	}
 	if *module == "" {
-		return d.refuse(at.child("module"), "the module of [%s] is empty: `stowage modules` lists the names", at)
+		return d.refuse(at.child("module"), "the module of %s is empty: `stowage modules` lists the names", d.name(at))
 	}
 	return nil
 }
@@ -265,33 +323,4 @@ func (d *document) checkModule(at path, module *string) error {
 func (d *document) table(name string) map[string]any {
 	table, _ := d.values[name].(map[string]any) // absent, or of the form that decode has checked
 	return table
-}
-
-// hint says where a key that stands in the wrong place belongs.
-func hint(at path, name string, value any) string {
-	_, isTable := value.(map[string]any)
-	inStore := len(at) == 2 && (at[0] == "kv" || at[0] == "queue")
-	inStorage := len(at) == 1 && at[0] == "storage"
-	home, known := map[string]string{
-		"state_dir": "at the top, before the first [table]",
-		"listen":    "in [http]",
-		"module":    "in [storage], [kv.NAME], [queue.NAME] or [[pipeline.sink]]",
-		"config":    "in [storage], [kv.NAME] or [queue.NAME]",
-		"sink":      "in a [[pipeline]]",
-		"http":      "at the top",
-		"storage":   "at the top",
-		"kv":        "at the top",
-		"queue":     "at the top",
-		"pipeline":  "at the top",
-	}[name]
-	inModule := len(at) > 2
-	switch {
-	case inStore && isTable:
-		return "; a name with a dot in it is quoted, [" + at[0] + "." + strconv.Quote(at[1]+"."+name) + "]"
-	case (inStore || inStorage) && !known:
-		return "; the keys of a module stand in [" + at.child("config").String() + "]"
-	case known && !inModule:
-		return "; " + name + " belongs " + home
-	}
-	return ""
 }

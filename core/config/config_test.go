@@ -181,7 +181,7 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"a pipeline without an id", "\n[[pipeline]]\n", 2, "pipeline[0]", []string{"has no id"}},
 		{"a pipeline with a bad id", "[[pipeline]]\nid = 'a b'\n", 2, "pipeline[0].id", []string{"cannot be used"}},
 		{"two pipelines of one id", "[[pipeline]]\nid = 'x'\n[[pipeline]]\nid = 'x'\n", 4, "pipeline[1].id", []string{"stands at stowage.toml:2 already"}},
-		{"an unknown key of a pipeline", "[[pipeline]]\nid = 'x'\nsinks = 1\n", 3, "pipeline[0].sinks", []string{"allowed are id, sink"}},
+		{"an unknown key of a pipeline", "[[pipeline]]\nid = 'x'\nsinks = 1\n", 3, "pipeline[0].sinks", []string{"allowed are event_time, fields, id, monitor, sink, source; sinks belongs in a [[pipeline.monitor]]"}},
 		{"a sink without an id", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nmodule = 'm'\n", 3, "pipeline[0].sink[0]", []string{"has no id"}},
 		{"a sink with a bad id", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nid = ''\nmodule = 'm'\n", 4, "pipeline[0].sink[0].id", []string{"cannot be used"}},
 		{"a sink with a number for an id", "[[pipeline]]\nid = 'x'\n[[pipeline.sink]]\nid = 1\n", 4, "pipeline[0].sink[0].id", []string{"is a whole number: a string is wanted"}},
@@ -282,7 +282,7 @@ func TestLoad(t *testing.T) {
 
 func TestExampleParsesToTheDefaults(t *testing.T) {
 	t.Parallel()
-	text := config.Example(config.ExampleModules{Storage: "some-storage", Kv: "some-kv", Queue: "some-queue", Sink: "some-sink"})
+	text := config.Example(config.ExampleModules{Storage: "some-storage", Kv: "some-kv", Queue: "some-queue", Source: "some-source", Sink: "some-sink"})
 	c, err := config.Parse("/etc/stowage.toml", []byte(text))
 	require.NoError(t, err)
 	assert.Equal(t, "/etc/stowage-data", c.StateDir)
@@ -296,7 +296,7 @@ func TestExampleParsesToTheDefaults(t *testing.T) {
 	var uncommented []string
 	for line := range strings.Lines(text) {
 		rest := strings.TrimPrefix(line, "# ")
-		for _, start := range []string{"[", "id =", "module ="} {
+		for _, start := range []string{"[", "id =", "module =", "source =", "event_time =", "fields =", "when =", "gate =", "sinks =", "retry ="} {
 			if strings.HasPrefix(rest, start) {
 				line = rest
 			}
@@ -307,8 +307,15 @@ func TestExampleParsesToTheDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "some-queue", c.Queue["orders"].Module)
 	require.Len(t, c.Pipelines, 1)
-	require.Len(t, c.Pipelines[0].Sinks, 1)
-	assert.Equal(t, "some-sink", c.Pipelines[0].Sinks[0].Module)
+	p := c.Pipelines[0]
+	assert.Equal(t, "some-source", p.Source.Module)
+	assert.Equal(t, "time", p.EventTime)
+	assert.Len(t, p.Fields, 3)
+	require.Len(t, p.Monitors, 1)
+	assert.Equal(t, 3, p.Monitors[0].Gate.Threshold)
+	require.Len(t, p.Sinks, 1)
+	assert.Equal(t, "some-sink", p.Sinks[0].Module)
+	assert.Equal(t, 5, p.Sinks[0].Retry.Attempts)
 }
 
 func TestLinesOfALongFile(t *testing.T) {

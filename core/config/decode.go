@@ -19,13 +19,15 @@ type section struct {
 	doc    *document
 	at     path
 	values map[string]any
+	beside []string // the keys of the same table that are not the module's
 }
 
 // NoConfig is the configuration of a module of which nothing is configured.
 func NoConfig() ports.ModuleConfig { return section{} }
 
-// Locate finds where in its file the key stands that a module's message about its configuration names
-// first. It reports false if it names none, or if no file holds the configuration.
+// Locate finds where the key stands that a module's message about its configuration names first: in its
+// file, or in the JSON of a pipeline. It reports false if it names none, or if the configuration was not
+// read from either.
 func Locate(module ports.ModuleConfig, message string) (at Position, key string, ok bool) {
 	s, isSection := module.(section)
 	if !isSection || s.doc == nil {
@@ -42,7 +44,7 @@ func Locate(module ports.ModuleConfig, message string) (at Position, key string,
 
 // Decode implements ports.ModuleConfig. The target is a pointer to a struct whose fields bear toml
 // tags: strings, booleans, numbers, types with UnmarshalText (ports.Duration), time.Time, any,
-// structs, pointers, slices and maps with string keys.
+// structs, pointers, slices and maps with string keys. In JSON a time is a string in the form of RFC 3339.
 func (s section) Decode(into any) error {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
@@ -51,7 +53,7 @@ func (s section) Decode(into any) error {
 	if s.values == nil {
 		return nil
 	}
-	return s.doc.decode(s.at, s.values, target.Elem())
+	return s.doc.decodeStruct(s.at, s.values, target.Elem(), s.beside...)
 }
 
 // decode fills the target with a value of the document. Keys are visited in the order of the file, so
@@ -95,7 +97,9 @@ func (d *document) decodeText(at path, value any, target encoding.TextUnmarshale
 	return nil
 }
 
-func (d *document) decodeStruct(at path, value any, target reflect.Value) error {
+// decodeStruct fills a struct. The keys named beside are those that somebody else has taken from the
+// same table.
+func (d *document) decodeStruct(at path, value any, target reflect.Value, beside ...string) error {
 	table, ok := value.(map[string]any)
 	if !ok {
 		return d.wrongType(at, value, target.Type())
@@ -105,7 +109,7 @@ func (d *document) decodeStruct(at path, value any, target reflect.Value) error 
 	for _, name := range d.keys(at, table) {
 		field, known := fields[name]
 		if !known {
-			return d.refuse(at.child(name), "the key %q is unknown %s: %s%s", name, at.table(), allowed(fields), hint(at, name, table[name]))
+			return d.refuse(at.child(name), "the key %q is unknown %s: %s%s", shorten(name), d.place(at), allowed(fields, beside), d.hint(at, name, table[name]))
 		}
 		if err := d.decode(at.child(name), table[name], field); err != nil {
 			return err
@@ -198,8 +202,11 @@ func setScalar(value any, target reflect.Value) bool {
 	return false
 }
 
-// keys of a table in the order of the file.
+// keys of a table in the order of the file; those of JSON in that of their names.
 func (d *document) keys(at path, table map[string]any) []string {
+	if d.json {
+		return slices.Sorted(maps.Keys(table))
+	}
 	lines := make(map[string]int, len(table))
 	for name := range table {
 		lines[name] = d.position(at.child(name)).Line
@@ -210,7 +217,15 @@ func (d *document) keys(at path, table map[string]any) []string {
 }
 
 func (d *document) wrongType(at path, value any, t reflect.Type) error {
-	return d.refuse(at, "the key %s is %s: %s is wanted", at, foundType(value), wantedType(t))
+	return d.refuse(at, "the key %s is %s: %s is wanted", at, d.spell(foundType(value)), d.spell(wantedType(t)))
+}
+
+// spell says the name of a type as the language of the document does.
+func (d *document) spell(name string) string {
+	if spelled, differs := map[string]string{"a table": "an object", "a list": "an array"}[name]; differs && d.json {
+		return spelled
+	}
+	return name
 }
 
 func (d *document) refuse(at path, format string, args ...any) error {
@@ -222,11 +237,13 @@ func fault(at Position, key, format string, args ...any) *Fault {
 	return &Fault{At: at, Key: key, Problem: e.Message, Err: e.Err}
 }
 
-func allowed(fields map[string]reflect.Value) string {
-	if len(fields) == 0 {
+func allowed(fields map[string]reflect.Value, beside []string) string {
+	names := slices.AppendSeq(slices.Clone(beside), maps.Keys(fields))
+	if len(names) == 0 {
 		return "no keys are allowed there"
 	}
-	return "allowed are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+	slices.Sort(names)
+	return "allowed are " + strings.Join(names, ", ")
 }
 
 func foundType(value any) string {
@@ -277,5 +294,5 @@ func wantedType(t reflect.Type) string {
 	case reflect.Struct, reflect.Map:
 		return "a table"
 	}
-	return "nothing that TOML can write (the module's field is of type " + t.String() + ")"
+	return "nothing that a configuration can write (the module's field is of type " + t.String() + ")"
 }

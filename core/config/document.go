@@ -12,11 +12,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// document is a parsed file that knows on which line each key stands.
+// document is a parsed file that knows on which line each key stands, or a parsed JSON text, in which a
+// key is found by its path.
 type document struct {
 	file   string
+	json   bool
 	values map[string]any
-	lines  map[string]int // by path; see path.id
+	lines  map[string]int // by path; see path.id; nil for JSON
 	breaks []int          // offsets of the line breaks
 }
 
@@ -25,7 +27,7 @@ type document struct {
 type path []string
 
 func (p path) child(name string) path { return append(slices.Clip(p), name) }
-func (p path) item(i int) path        { return p.child("[" + strconv.Itoa(i) + "]") }
+func (p path) item(i int) path        { return p.child(index(i)) }
 func (p path) id() string             { return strings.Join(p, "\x00") }
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -42,19 +44,48 @@ func (p path) String() string {
 			text.WriteByte('.')
 		}
 		if !bareKey.MatchString(name) {
-			name = strconv.Quote(name)
+			name = strconv.Quote(shorten(name))
 		}
-		text.WriteString(name)
+		text.WriteString(shorten(name))
 	}
 	return text.String()
 }
 
-// table names the table at the path for a message.
-func (p path) table() string {
-	if len(p) == 0 {
+// shorten keeps a key that is far beyond all that are allowed from filling a message.
+func shorten(name string) string {
+	const most = 300
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}
+
+// place says for a message in which table something stands.
+func (d *document) place(at path) string {
+	if len(at) == 0 {
 		return "at the top"
 	}
-	return "in [" + p.String() + "]"
+	return "in " + d.name(at)
+}
+
+// name names a table for a message.
+func (d *document) name(at path) string {
+	switch {
+	case !d.json:
+		return "[" + at.String() + "]"
+	case len(at) == 0:
+		return "the pipeline"
+	}
+	return at.String()
+}
+
+// entry writes a key with a value, for a message that asks for one. Without a document it does so as TOML
+// does.
+func (d *document) entry(key, value string) string {
+	if d != nil && d.json {
+		return strconv.Quote(key) + ": " + value
+	}
+	return key + " = " + value
 }
 
 // parseDocument refuses what is not TOML, repeated keys and tables included.
@@ -63,11 +94,11 @@ func parseDocument(file string, data []byte) (*document, error) {
 	if err := toml.Unmarshal(data, &d.values); err != nil {
 		var syntax *toml.DecodeError
 		if !errors.As(err, &syntax) {
-			return nil, Refuse(&Fault{At: Position{file, 1}, Problem: "the file is not TOML: " + err.Error()})
+			return nil, Refuse(&Fault{At: Position{File: file, Line: 1}, Problem: "the file is not TOML: " + err.Error()})
 		}
 		line, column := syntax.Position()
 		problem := strings.TrimPrefix(syntax.Error(), "toml: ") + " (column " + strconv.Itoa(column) + ")"
-		return nil, Refuse(&Fault{At: Position{file, line}, Key: path(syntax.Key()).String(), Problem: problem})
+		return nil, Refuse(&Fault{At: Position{File: file, Line: line}, Key: path(syntax.Key()).String(), Problem: problem})
 	}
 	for at, c := range data {
 		if c == '\n' {
@@ -142,10 +173,13 @@ func (d *document) note(at path, raw unstable.Range) {
 
 // position of the value at a path, or of what holds it.
 func (d *document) position(at path) Position {
+	if d.json {
+		return Position{Path: d.present(at).String()}
+	}
 	for ; len(at) > 0; at = at[:len(at)-1] {
 		if line, ok := d.lines[at.id()]; ok {
-			return Position{d.file, line}
+			return Position{File: d.file, Line: line}
 		}
 	}
-	return Position{d.file, 1}
+	return Position{File: d.file, Line: 1}
 }

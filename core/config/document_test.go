@@ -19,13 +19,30 @@ func TestDocumentedConfigurationParses(t *testing.T) {
 	}
 	page, err := os.ReadFile("../../docs/configuration.md")
 	require.NoError(t, err)
-	blocks := strings.Split(string(page), "```toml\n")[1:]
-	require.NotEmpty(t, blocks)
-	for _, block := range blocks {
-		text, _, _ := strings.Cut(block, "```")
+	var whole, pipelines int
+	for _, text := range blocks(string(page), "toml") {
 		c, err := config.Parse("stowage.toml", []byte(text))
 		require.NoError(t, err, text)
-		require.NotEmpty(t, c.Kv)
-		require.NotEmpty(t, c.Queue)
+		if len(c.Kv) > 0 && len(c.Queue) > 0 {
+			whole++
+		}
+		pipelines += len(c.Pipelines)
 	}
+	require.Positive(t, whole, "a whole file")
+	require.Positive(t, pipelines)
+	resources := blocks(string(page), "json")
+	require.NotEmpty(t, resources)
+	for _, text := range resources {
+		_, err := config.ParsePipeline("p", []byte(text))
+		require.NoError(t, err, text)
+	}
+}
+
+// blocks are the examples of a page in a language.
+func blocks(page, language string) (texts []string) {
+	for _, block := range strings.Split(page, "```"+language+"\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		texts = append(texts, text)
+	}
+	return texts
 }

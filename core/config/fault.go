@@ -6,16 +6,20 @@ import (
 	"github.com/stowage-go/stowage/ports"
 )
 
-// Position is a place in a configuration file.
+// Position is a place in a configuration file, or in a pipeline that stands in no file.
 type Position struct {
 	File string
 	Line int // from 1
+	// Path leads to a key of a pipeline that no file holds, a resource for instance: "monitor[0].when".
+	// File is empty and Line is 0 then.
+	Path string
 }
 
-// String gives file:line, and nothing for the zero value: a store that no file configures.
+// String gives file:line or the path, and nothing for the zero value: a store that no file configures,
+// or the whole of a resource.
 func (p Position) String() string {
-	if p == (Position{}) {
-		return ""
+	if p.Line == 0 {
+		return p.Path
 	}
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
@@ -24,7 +28,7 @@ func (p Position) String() string {
 // that reports it.
 type Fault struct { //nolint:errname // it is a row of a report, and an error besides
 	At      Position
-	Key     string // in the spelling of TOML, "queue.orders.module"; empty for an error of syntax
+	Key     string // in the spelling of TOML, "queue.orders.module"; empty for an error of syntax or of the whole
 	Problem string
 	Err     error // the cause, if any
 }

@@ -19,8 +19,8 @@ func (h *Handle) Checkpoint(ctx context.Context, pipeline types.PipelineID) (typ
 	return h.storage.LoadCheckpoint(ctx, pipeline)
 }
 
-// SetCheckpoint puts the pipeline at a position and returns the checkpoint as it was stored. The
-// pipeline should not be running: one that runs goes on saving its own.
+// SetCheckpoint puts the pipeline at a position and returns the checkpoint as it was stored. A pipeline
+// that runs is stopped meanwhile, and goes on behind the new position.
 //
 // A checkpoint that a module wrote is CHECKPOINT_PROVENANCE unless the change names the same module,
 // or overrides it (R272): a position of one source means something else to another. An override also
@@ -43,7 +43,17 @@ func (h *Handle) SetCheckpoint(ctx context.Context, pipeline types.PipelineID, c
 		return none, err
 	}
 	defer release()
+	var stored types.Checkpoint
+	err = h.suspend(ctx, pipeline, func(ctx context.Context) error {
+		var err error
+		stored, err = h.setCheckpoint(ctx, op, pipeline, next, change)
+		return err
+	})
+	return stored, err
+}
 
+func (h *Handle) setCheckpoint(ctx context.Context, op string, pipeline types.PipelineID, next types.Checkpoint, change types.CheckpointChange) (types.Checkpoint, error) {
+	none := types.Checkpoint{}
 	stored, found, err := h.storage.LoadCheckpoint(ctx, pipeline)
 	if err != nil && !(change.Override && errors.Is(err, ports.ErrUndecodable)) {
 		return none, err
@@ -88,7 +98,8 @@ func provenanceError(op string, pipeline types.PipelineID, stored types.Checkpoi
 }
 
 // DeleteCheckpoint removes the checkpoint and reports whether there was one. Without one a pipeline
-// begins where its source does. Whoever wrote it is not asked. What gates have counted stays.
+// begins where its source does; one that runs is stopped meanwhile. Whoever wrote it is not asked. What
+// gates have counted is kept, and not counted: a gate begins anew where there is no checkpoint.
 func (h *Handle) DeleteCheckpoint(ctx context.Context, pipeline types.PipelineID) (bool, error) {
 	if err := ports.CheckPipeline("control.deleteCheckpoint", pipeline); err != nil {
 		return false, err
@@ -98,5 +109,11 @@ func (h *Handle) DeleteCheckpoint(ctx context.Context, pipeline types.PipelineID
 		return false, err
 	}
 	defer release()
-	return h.storage.DeleteCheckpoint(ctx, pipeline)
+	var there bool
+	err = h.suspend(ctx, pipeline, func(ctx context.Context) error {
+		var err error
+		there, err = h.storage.DeleteCheckpoint(ctx, pipeline)
+		return err
+	})
+	return there, err
 }

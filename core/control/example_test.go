@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/stowage-go/stowage/core/control"
-	"github.com/stowage-go/stowage/core/pipeline"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/testkit/model"
@@ -18,6 +17,13 @@ type printer struct{}
 func (printer) Deliver(_ context.Context, event types.SinkEvent) error {
 	fmt.Println("delivered", event.Origin().ID, string(event.Origin().Event))
 	return nil
+}
+
+// sinks is a resolver that knows one sink. The engine of core/pipeline is one for all of its pipelines.
+type sinks struct{}
+
+func (sinks) Sink(context.Context, types.PipelineID, types.SinkID) (ports.Sink, error) {
+	return printer{}, nil
 }
 
 // An operator replays what a sink gave up on. A program hands in the storage and the sinks of its
@@ -32,7 +38,7 @@ func ExampleHandle_ReplayLetters() {
 	}
 	handle, err := control.New(control.Options{
 		Storage: storage,
-		Sinks:   pipeline.NewSinks(map[types.PipelineID]map[types.SinkID]ports.Sink{"earthquakes": {"alerts": printer{}}}),
+		Sinks:   sinks{},
 	})
 	if err != nil {
 		panic(err)

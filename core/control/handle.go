@@ -18,12 +18,23 @@ type Storage interface {
 	Apply(ctx context.Context, pipeline types.PipelineID, progress types.Progress) error
 }
 
+// Suspender stops a pipeline for as long as its state is changed from outside. The Engine of core/pipeline
+// is one.
+type Suspender interface {
+	// Suspend stops the pipeline, calls fn once nothing of it is under way in the storage, and starts it
+	// again. Where there is no such pipeline it only calls fn. It returns the error of fn.
+	Suspend(ctx context.Context, pipeline types.PipelineID, fn func(context.Context) error) error
+}
+
 // Options are what a Handle works with.
 type Options struct {
 	// Storage is required. The Handle does not close it.
 	Storage Storage
 	// Sinks finds the sinks to which letters are replayed. It is required.
 	Sinks ports.SinkResolver
+	// Suspender stops a pipeline while its checkpoint is changed, so that the pipeline does not write
+	// over it. Nil where no pipeline of the storage runs.
+	Suspender Suspender
 	// Stopping is closed when the process is about to close the storage and the sinks. From then on no
 	// action goes on to another letter, and a sink that is closed already fails none. Nil: never.
 	Stopping <-chan struct{}
@@ -40,6 +51,7 @@ type Options struct {
 type Handle struct {
 	storage  Storage
 	sinks    ports.SinkResolver
+	suspend  func(context.Context, types.PipelineID, func(context.Context) error) error
 	stopping <-chan struct{}
 	clock    ports.Clock
 	log      *slog.Logger
@@ -64,9 +76,14 @@ func New(opts Options) (*Handle, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	suspend := func(ctx context.Context, _ types.PipelineID, fn func(context.Context) error) error { return fn(ctx) }
+	if opts.Suspender != nil {
+		suspend = opts.Suspender.Suspend
+	}
 	return &Handle{
 		storage:     opts.Storage,
 		sinks:       opts.Sinks,
+		suspend:     suspend,
 		stopping:    opts.Stopping,
 		clock:       opts.Clock,
 		log:         opts.Log,

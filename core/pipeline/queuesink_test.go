@@ -138,6 +138,216 @@ func TestQueueSinkPassesErrorsOn(t *testing.T) {
 	require.NoError(t, sink.Deliver(t.Context(), event))
 }
 
+// events are so many matches, each of another number.
+func events(n int) []types.SinkEvent {
+	list := make([]types.SinkEvent, n)
+	for i := range list {
+		match := fixture.Match(i)
+		list[i] = types.SinkEvent{Match: &match}
+	}
+	return list
+}
+
+// receivedEvents are the events in a queue, in order; it empties the queue.
+func receivedEvents(t *testing.T, queue ports.Queue) []types.SinkEvent {
+	t.Helper()
+	var all []types.SinkEvent
+	for {
+		messages, err := queue.Receive(t.Context(), types.ReceiveOptions{Max: 10, Lease: ports.MaxLease})
+		require.NoError(t, err)
+		if len(messages) == 0 {
+			return all
+		}
+		for _, m := range messages {
+			var event types.SinkEvent
+			require.NoError(t, json.Unmarshal([]byte(m.Payload.Data), &event))
+			all = append(all, event)
+		}
+	}
+}
+
+// received are the numbers of the matches in a queue, in order; it empties the queue.
+func received(t *testing.T, queue ports.Queue) []uint64 {
+	t.Helper()
+	numbers := []uint64{}
+	for _, event := range receivedEvents(t, queue) {
+		numbers = append(numbers, event.Origin().Cursor.Primary)
+	}
+	return numbers
+}
+
+func upTo(n uint64) []uint64 {
+	numbers := []uint64{}
+	for i := range n {
+		numbers = append(numbers, i)
+	}
+	return numbers
+}
+
+func openBatchSink(t *testing.T, queue ports.Queue) ports.BatchSink {
+	t.Helper()
+	sink, err := open(t, keys(`queue = "orders"`), queues{"orders": queue})
+	require.NoError(t, err)
+	batch, ok := sink.(ports.BatchSink)
+	require.True(t, ok)
+	require.Equal(t, 500, batch.MaxBatch())
+	return batch
+}
+
+func TestQueueSinkSendsABatchAtOnce(t *testing.T) {
+	t.Parallel()
+	queue := newQueue()
+	faults := flaky.New(fixture.NewClock(fixture.Epoch()), 1)
+	sink := openBatchSink(t, flaky.NewQueue(queue, faults))
+	require.Equal(t, make([]error, 500), sink.DeliverBatch(t.Context(), events(500)))
+	require.Equal(t, 1, faults.Calls(""), "by one call")
+	require.Equal(t, 1, faults.Calls(flaky.QueueSendBulk))
+	require.Equal(t, upTo(500), received(t, queue))
+	require.Equal(t, make([]error, 1100), sink.DeliverBatch(t.Context(), events(1100)), "more than it asks for")
+	require.Equal(t, upTo(1100), received(t, queue))
+	require.Empty(t, sink.DeliverBatch(t.Context(), nil))
+	require.Equal(t, 3, faults.Calls(""))
+}
+
+func TestQueueSinkSendsTenByTenWhereAQueueTakesNoMore(t *testing.T) {
+	t.Parallel()
+	queue := newQueue()
+	faults := flaky.New(fixture.NewClock(fixture.Epoch()), 1)
+	sink := openBatchSink(t, plainQueue{flaky.NewQueue(queue, faults)})
+	require.Equal(t, make([]error, 25), sink.DeliverBatch(t.Context(), events(25)))
+	require.Equal(t, 3, faults.Calls(flaky.QueueSendBatch))
+	require.Equal(t, upTo(25), received(t, queue))
+}
+
+// What comes behind a transient failure is not sent, so that all of it can be sent again in order.
+func TestQueueSinkKeepsTheOrderBehindAFailure(t *testing.T) {
+	t.Parallel()
+	down := ports.Errorf(ports.CodeQueueOperationFailed, "queue.send", "no space").WithReason(ports.ReasonDiskFull)
+	for name, c := range map[string]struct {
+		queue  func(ports.QueueStore) ports.Queue
+		fault  flaky.Fault
+		failed int // the first event that is not sent
+	}{
+		"the second of three": {func(q ports.QueueStore) ports.Queue { return plainQueue{q} }, flaky.Fault{Op: flaky.QueueSendBatch, Nth: 2, Err: down}, 10},
+		"the bulk":            {func(q ports.QueueStore) ports.Queue { return q }, flaky.Fault{Op: flaky.QueueSendBulk, Nth: 1, Err: down}, 0},
+	} {
+		queue := newQueue()
+		faults := flaky.New(fixture.NewClock(fixture.Epoch()), 1, c.fault)
+		sink := openBatchSink(t, c.queue(flaky.NewQueue(queue, faults)))
+		all := events(30)
+		outcomes := sink.DeliverBatch(t.Context(), all)
+		for i, err := range outcomes {
+			if i < c.failed {
+				require.NoError(t, err, "%s: %d", name, i)
+				continue
+			}
+			require.ErrorIs(t, err, down, "%s: %d", name, i)
+		}
+		require.Equal(t, make([]error, 30-c.failed), sink.DeliverBatch(t.Context(), all[c.failed:]), name)
+		require.Equal(t, upTo(30), received(t, queue), name)
+	}
+}
+
+// A permanent failure says nothing of the events behind it.
+func TestQueueSinkGoesOnBehindWhatIsPermanent(t *testing.T) {
+	t.Parallel()
+	refused := ports.Errorf(ports.CodeAuthenticationFailed, "queue.sendBatch", "the token is wrong")
+	queue := newQueue()
+	faults := flaky.New(fixture.NewClock(fixture.Epoch()), 1, flaky.Fault{Op: flaky.QueueSendBatch, Nth: 1, Err: refused})
+	outcomes := openBatchSink(t, plainQueue{flaky.NewQueue(queue, faults)}).DeliverBatch(t.Context(), events(12))
+	for i, err := range outcomes {
+		if i < 10 {
+			require.ErrorIs(t, err, refused, i)
+		} else {
+			require.NoError(t, err, i)
+		}
+	}
+	require.Equal(t, []uint64{10, 11}, received(t, queue))
+}
+
+func TestQueueSinkRefusesAloneWhatMakesNoMessage(t *testing.T) {
+	t.Parallel()
+	queue := newQueue()
+	sink := openBatchSink(t, queue)
+	all := events(5)
+	all[1].Match.Event = json.RawMessage(`"` + strings.Repeat("e", ports.MaxPayloadBytes) + `"`)
+	all[3] = types.SinkEvent{}
+	outcomes := sink.DeliverBatch(t.Context(), all)
+	for i, err := range outcomes {
+		if i%2 == 0 {
+			require.NoError(t, err, i)
+			continue
+		}
+		require.ErrorIs(t, err, ports.ErrInvalidInput, i)
+		require.False(t, ports.IsTransient(err), i)
+	}
+	require.Equal(t, []uint64{0, 2, 4}, received(t, queue))
+	require.ErrorIs(t, sink.DeliverBatch(t.Context(), all[3:4])[0], ports.ErrInvalidInput, "nothing is left to send")
+}
+
+// parted answers a batch with an outcome of its own for one message.
+type parted struct {
+	ports.Queue
+	outcome types.SendOutcome
+	drop    int // outcomes that are missing
+}
+
+func (p parted) SendBatch(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	outcomes, err := p.Queue.SendBatch(ctx, payloads)
+	if err == nil {
+		outcomes[1] = p.outcome
+	}
+	return outcomes[p.drop:], err
+}
+
+func TestQueueSinkPassesOutcomesOn(t *testing.T) {
+	t.Parallel()
+	unknown := types.SendOutcome{Status: types.StatusUnknown, Err: ports.Errorf(ports.CodeOutcomeUnknown, "queue.sendBatch", "the connection broke")}
+	outcomes := openBatchSink(t, parted{Queue: newQueue(), outcome: unknown}).DeliverBatch(t.Context(), events(12))
+	for i, err := range outcomes {
+		if i == 1 || i >= 10 {
+			require.ErrorIs(t, err, ports.ErrOutcomeUnknown, i)
+		} else {
+			require.NoError(t, err, i)
+		}
+	}
+	for i, err := range openBatchSink(t, parted{Queue: newQueue(), drop: 1}).DeliverBatch(t.Context(), events(2)) {
+		require.ErrorIs(t, err, ports.ErrOutcomeUnknown, i)
+	}
+}
+
+func TestQueueSinkFailsWithItsCallerOrItsQueue(t *testing.T) {
+	t.Parallel()
+	queue := newQueue()
+	for i, err := range openBatchSink(t, plainQueue{queue}).DeliverBatch(fixture.Cancelled(t), events(12)) {
+		require.ErrorIs(t, err, context.Canceled, i)
+	}
+	require.Empty(t, received(t, queue))
+	sink, err := open(t, keys(`queue = "orders"`), queues{})
+	require.NoError(t, err)
+	for i, err := range sink.(ports.BatchSink).DeliverBatch(t.Context(), events(12)) {
+		require.ErrorIs(t, err, ports.ErrNotFound, i)
+	}
+}
+
+func TestQueueSinkSendsTheTraceContext(t *testing.T) {
+	t.Parallel()
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	queue := newQueue()
+	all := events(2)
+	all[0].Traceparent, all[1].Traceparent = trace, trace
+	sink := openBatchSink(t, queue)
+	require.NoError(t, sink.Deliver(t.Context(), all[0]))
+	require.Equal(t, make([]error, 1), sink.DeliverBatch(t.Context(), all[1:]))
+	messages, err := queue.Receive(t.Context(), types.ReceiveOptions{Max: 2})
+	require.NoError(t, err)
+	for i, m := range messages {
+		var event types.SinkEvent
+		require.NoError(t, json.Unmarshal([]byte(m.Payload.Data), &event))
+		require.Equal(t, all[i], event)
+	}
+}
+
 func TestQueueSinkRefusesConfigurations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,6 +15,8 @@ var (
 	_ ports.QueueStore = (*flaky.Queue)(nil)
 	_ ports.Storage    = (*flaky.Storage)(nil)
 	_ ports.Archiver   = (*flaky.Storage)(nil)
+	_ ports.Source     = (*flaky.Source)(nil)
+	_ ports.Sink       = (*flaky.Sink)(nil)
 )
 
 func TestKvWithoutFaultsKeepsTheContract(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 
 	QueueSend      Op = "queue.send"
 	QueueSendBatch Op = "queue.sendBatch"
+	QueueSendBulk  Op = "queue.sendBulk"
 	QueueReceive   Op = "queue.receive"
 	QueueAck       Op = "queue.ack"
 	QueueAckBatch  Op = "queue.ackBatch"
@@ -69,6 +70,13 @@ const (
 	StorageQuiesce              Op = "storage.quiesce"
 	StorageExport               Op = "storage.export"
 	StorageImport               Op = "storage.import"
+
+	SourceRead   Op = "source.read"
+	SourceSettle Op = "source.settle"
+	SourceAccept Op = "source.accept"
+
+	SinkDeliver      Op = "sink.deliver"
+	SinkDeliverBatch Op = "sink.deliverBatch"
 )
 
 // ErrHalted is what calls return once a fault with Halt has hit, or [Faults.Halt] was called.

@@ -31,8 +31,9 @@ func queueHarness() queuetest.Harness {
 		Open: func(_ testing.TB, clock ports.Clock) queuetest.Store {
 			return queuetest.Store{Queue: flaky.NewQueue(model.NewQueue(clock), flaky.New(clock, 1))}
 		},
-		Clocked:    true,
-		CanRelease: true,
+		Clocked:     true,
+		CanSendBulk: true,
+		CanRelease:  true,
 	}
 }
 
@@ -186,22 +187,26 @@ func TestEveryOperationIsHitByItsName(t *testing.T) {
 		flaky.KvScan:         func() error { _, err := kv.ScanPrefix(ctx, "k", types.ScanOptions{}); return err },
 		flaky.QueueSend:      func() error { return queue.Send(ctx, types.Text("m"), types.SendOptions{}) },
 		flaky.QueueSendBatch: func() error { _, err := queue.SendBatch(ctx, []types.Payload{types.Text("m")}); return err },
-		flaky.QueueReceive:   func() error { _, err := queue.Receive(ctx, types.ReceiveOptions{}); return err },
-		flaky.QueueAck:       func() error { return queue.Ack(ctx, "x") },
-		flaky.QueueAckBatch:  func() error { _, err := queue.AckBatch(ctx, []string{"x"}); return err },
-		flaky.QueueNack:      func() error { return queue.Nack(ctx, "x", types.NackOptions{}) },
-		flaky.QueueRenew:     func() error { return queue.Renew(ctx, "x", types.RenewOptions{}) },
-		flaky.QueuePurge:     func() error { return queue.Purge(ctx) },
-		flaky.QueueStats:     func() error { _, err := queue.Stats(ctx); return err },
-		flaky.QueuePeek:      func() error { _, err := queue.Peek(ctx, types.PeekOptions{}); return err },
-		flaky.QueueRelease:   func() error { return queue.(ports.Releaser).Release(ctx, nil) },
-		flaky.QueueDiscard:   func() error { _, err := queue.(ports.Discarder).Discard(ctx, 1); return err },
+		flaky.QueueSendBulk: func() error {
+			_, err := queue.(ports.BulkSender).SendBulk(ctx, []types.Payload{types.Text("m")})
+			return err
+		},
+		flaky.QueueReceive:  func() error { _, err := queue.Receive(ctx, types.ReceiveOptions{}); return err },
+		flaky.QueueAck:      func() error { return queue.Ack(ctx, "x") },
+		flaky.QueueAckBatch: func() error { _, err := queue.AckBatch(ctx, []string{"x"}); return err },
+		flaky.QueueNack:     func() error { return queue.Nack(ctx, "x", types.NackOptions{}) },
+		flaky.QueueRenew:    func() error { return queue.Renew(ctx, "x", types.RenewOptions{}) },
+		flaky.QueuePurge:    func() error { return queue.Purge(ctx) },
+		flaky.QueueStats:    func() error { _, err := queue.Stats(ctx); return err },
+		flaky.QueuePeek:     func() error { _, err := queue.Peek(ctx, types.PeekOptions{}); return err },
+		flaky.QueueRelease:  func() error { return queue.(ports.Releaser).Release(ctx, nil) },
+		flaky.QueueDiscard:  func() error { _, err := queue.(ports.Discarder).Discard(ctx, 1); return err },
 	} {
 		require.ErrorIs(t, call(), errFault, op)
 		require.Equal(t, 1, faults.Calls(op), op)
 		require.Equal(t, 1, faults.Hits(op), op)
 	}
-	require.Equal(t, 17, faults.Hits(""))
+	require.Equal(t, 18, faults.Hits(""))
 }
 
 func TestAFailedReceiveMayHaveClaimed(t *testing.T) {
@@ -232,15 +237,42 @@ type discardingOnly struct{ ports.QueueStore }
 
 func (discardingOnly) Discard(context.Context, int64) (bool, error) { return false, nil }
 
+// bulkOnly can send many messages at once, and nothing else beyond the port.
+type bulkOnly struct{ ports.QueueStore }
+
+func (bulkOnly) SendBulk(context.Context, []types.Payload) ([]types.SendOutcome, error) {
+	return nil, nil
+}
+
+// bulkAndDiscard can send many messages at once, and discard.
+type bulkAndDiscard struct{ bulkOnly }
+
+func (bulkAndDiscard) Discard(context.Context, int64) (bool, error) { return false, nil }
+
+// releasingOnly can release, and nothing else beyond the port.
+type releasingOnly struct{ ports.QueueStore }
+
+func (releasingOnly) Release(context.Context, []string) error { return nil }
+
+// releaseAndDiscard can release, and discard.
+type releaseAndDiscard struct{ releasingOnly }
+
+func (releaseAndDiscard) Discard(context.Context, int64) (bool, error) { return false, nil }
+
 func TestAWrapperCanDoWhatItsQueueCan(t *testing.T) {
 	t.Parallel()
 	clock := fixture.NewClock(fixture.Epoch())
 	for _, queue := range []ports.QueueStore{
 		plainQueue{model.NewQueue(clock)}, model.NewQueue(clock), discardingQueue{model.NewQueue(clock)}, discardingOnly{model.NewQueue(clock)},
+		bulkOnly{model.NewQueue(clock)}, bulkAndDiscard{bulkOnly{model.NewQueue(clock)}},
+		releasingOnly{model.NewQueue(clock)}, releaseAndDiscard{releasingOnly{model.NewQueue(clock)}},
 	} {
 		wrapped := flaky.NewQueue(queue, flaky.New(clock, 1))
-		_, want := queue.(ports.Releaser)
-		_, got := wrapped.(ports.Releaser)
+		_, want := queue.(ports.BulkSender)
+		_, got := wrapped.(ports.BulkSender)
+		require.Equal(t, want, got, "%T: ports.BulkSender", queue)
+		_, want = queue.(ports.Releaser)
+		_, got = wrapped.(ports.Releaser)
 		require.Equal(t, want, got, "%T: ports.Releaser", queue)
 		_, want = queue.(ports.Discarder)
 		_, got = wrapped.(ports.Discarder)

@@ -15,29 +15,55 @@ type Queue struct {
 	faults *Faults
 }
 
-// NewQueue wraps a queue. The wrapper is a ports.Releaser or a ports.Discarder if the queue is: ask
-// it with a type assertion, as one would ask the queue.
+// NewQueue wraps a queue. The wrapper is a ports.BulkSender, a ports.Releaser or a ports.Discarder if the
+// queue is: ask it with a type assertion, as one would ask the queue.
 func NewQueue(inner ports.QueueStore, faults *Faults) ports.QueueStore {
 	q := &Queue{inner, faults}
+	bulkSender, sendsBulk := inner.(ports.BulkSender)
 	releaser, releases := inner.(ports.Releaser)
 	discarder, discards := inner.(ports.Discarder)
-	switch {
-	case releases && discards:
+	b, r, d := flakyBulkSender{bulkSender, faults}, flakyReleaser{releaser, faults}, flakyDiscarder{discarder, faults}
+	switch [3]bool{sendsBulk, releases, discards} {
+	case [3]bool{true, true, true}:
+		return struct {
+			*Queue
+			flakyBulkSender
+			flakyReleaser
+			flakyDiscarder
+		}{q, b, r, d}
+	case [3]bool{true, true, false}:
+		return struct {
+			*Queue
+			flakyBulkSender
+			flakyReleaser
+		}{q, b, r}
+	case [3]bool{true, false, true}:
+		return struct {
+			*Queue
+			flakyBulkSender
+			flakyDiscarder
+		}{q, b, d}
+	case [3]bool{true, false, false}:
+		return struct {
+			*Queue
+			flakyBulkSender
+		}{q, b}
+	case [3]bool{false, true, true}:
 		return struct {
 			*Queue
 			flakyReleaser
 			flakyDiscarder
-		}{q, flakyReleaser{releaser, faults}, flakyDiscarder{discarder, faults}}
-	case releases:
+		}{q, r, d}
+	case [3]bool{false, true, false}:
 		return struct {
 			*Queue
 			flakyReleaser
-		}{q, flakyReleaser{releaser, faults}}
-	case discards:
+		}{q, r}
+	case [3]bool{false, false, true}:
 		return struct {
 			*Queue
 			flakyDiscarder
-		}{q, flakyDiscarder{discarder, faults}}
+		}{q, d}
 	}
 	return q
 }
@@ -94,6 +120,16 @@ func (q *Queue) Peek(ctx context.Context, opts types.PeekOptions) ([]types.Peeke
 
 // Close closes the queue within, unless the faults have halted.
 func (q *Queue) Close() error { return q.faults.close(q.inner.Close) }
+
+type flakyBulkSender struct {
+	inner  ports.BulkSender
+	faults *Faults
+}
+
+// SendBulk implements ports.BulkSender.
+func (b flakyBulkSender) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	return result(ctx, b.faults.around, QueueSendBulk, func(ctx context.Context) ([]types.SendOutcome, error) { return b.inner.SendBulk(ctx, payloads) })
+}
 
 type flakyReleaser struct {
 	inner  ports.Releaser

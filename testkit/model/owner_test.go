@@ -17,6 +17,7 @@ import (
 var (
 	_ ports.KvStore         = (*model.Kv)(nil)
 	_ ports.QueueStore      = (*model.Queue)(nil)
+	_ ports.BulkSender      = (*model.Queue)(nil)
 	_ ports.Releaser        = (*model.Queue)(nil)
 	_ ports.QueueOwnerStore = (*model.Owner)(nil)
 )

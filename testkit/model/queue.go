@@ -13,7 +13,7 @@ import (
 	"github.com/stowage-go/stowage/types"
 )
 
-// Queue is a ports.QueueStore that is also a ports.Releaser.
+// Queue is a ports.QueueStore that is also a ports.BulkSender and a ports.Releaser.
 type Queue struct {
 	clock ports.Clock
 
@@ -82,6 +82,19 @@ func (m *Queue) SendBatch(ctx context.Context, payloads []types.Payload) ([]type
 	if err := ports.CheckBatch(op, len(payloads)); err != nil {
 		return nil, err
 	}
+	return m.sendAll(ctx, op, payloads)
+}
+
+// SendBulk implements ports.BulkSender.
+func (m *Queue) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	const op = "queue.sendBulk"
+	if err := ports.CheckBulk(op, len(payloads)); err != nil {
+		return nil, err
+	}
+	return m.sendAll(ctx, op, payloads)
+}
+
+func (m *Queue) sendAll(ctx context.Context, op string, payloads []types.Payload) ([]types.SendOutcome, error) {
 	now, err := m.begin(ctx)
 	if err != nil {
 		return nil, err

@@ -529,7 +529,7 @@ func (m *Storage) RecordDeliveries(ctx context.Context, pipeline types.PipelineI
 		return err
 	}
 	defer m.unlock()
-	m.state.recordDeliveries(pipeline, deliveries, m.depth)
+	m.state.recordDeliveries(pipeline, deliveries, m.depth, nil)
 	return nil
 }
 
@@ -552,13 +552,31 @@ func (m *Storage) Delivered(ctx context.Context, pipeline types.PipelineID, from
 	return window, nil
 }
 
+// CountDeliveries implements ports.JournalCounter.
+func (m *Storage) CountDeliveries(ctx context.Context) ([]types.JournalCount, error) {
+	if err := m.begin(ctx, "storage.countDeliveries"); err != nil {
+		return nil, err
+	}
+	defer m.unlock()
+	counts := []types.JournalCount{}
+	for _, d := range m.state.deliveries {
+		i := slices.IndexFunc(counts, func(c types.JournalCount) bool { return c.Pipeline == d.pipeline })
+		if i < 0 {
+			i = len(counts)
+			counts = append(counts, types.JournalCount{Pipeline: d.pipeline})
+		}
+		counts[i].Count++
+	}
+	return sorted(counts, func(a, b types.JournalCount) int { return cmp.Compare(a.Pipeline, b.Pipeline) }), nil
+}
+
 func (s *state) delivery(pipeline types.PipelineID, id types.MatchID) int {
 	return slices.IndexFunc(s.deliveries, func(d delivery) bool { return d.pipeline == pipeline && d.MatchID == id })
 }
 
 // recordDeliveries prunes only when there is something to record: a step without deliveries changes
 // nothing.
-func (s *state) recordDeliveries(pipeline types.PipelineID, deliveries []types.Delivery, depth int64) {
+func (s *state) recordDeliveries(pipeline types.PipelineID, deliveries []types.Delivery, depth int64, from *uint64) {
 	if len(deliveries) == 0 {
 		return
 	}
@@ -577,7 +595,8 @@ func (s *state) recordDeliveries(pipeline types.PipelineID, deliveries []types.D
 		}
 	}
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d delivery) bool {
-		return d.pipeline == pipeline && highest-d.Cursor.Primary > uint64(depth)
+		kept := from != nil && d.Cursor.Primary >= *from
+		return d.pipeline == pipeline && highest-d.Cursor.Primary > uint64(depth) && !kept
 	})
 }
 
@@ -720,7 +739,7 @@ func (m *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 	if p.Checkpoint != nil {
 		m.state.saveCheckpoint(pipeline, *p.Checkpoint)
 	}
-	m.state.recordDeliveries(pipeline, p.Deliveries, m.depth)
+	m.state.recordDeliveries(pipeline, p.Deliveries, m.depth, p.JournalFrom)
 	m.state.deleteLetters(pipeline, p.Settled)
 	for _, l := range p.DeadLetters {
 		m.state.recordLetter(pipeline, l)

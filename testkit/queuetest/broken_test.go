@@ -52,6 +52,9 @@ var brokenQueues = map[string]struct {
 	"drops what a late context leaves": {"life/a call whose context was cancelled leaves nothing behind", func(q ports.QueueStore) ports.QueueStore {
 		return ignoresContext{q}
 	}},
+	"takes bulks of any size": {"bulk/bulks hold 1 to 1000", func(q ports.QueueStore) ports.QueueStore {
+		return boundless{q}
+	}},
 	"counts wrongly": {"stats/stats count a mix", func(q ports.QueueStore) ports.QueueStore {
 		return miscounting{q}
 	}},
@@ -117,6 +120,20 @@ func (i ignoresContext) Send(ctx context.Context, payload types.Payload, opts ty
 	return i.QueueStore.Send(context.WithoutCancel(ctx), payload, opts)
 }
 
+type boundless struct{ ports.QueueStore }
+
+func (b boundless) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	var outcomes []types.SendOutcome
+	for part := range slices.Chunk(payloads, ports.MaxBatch) {
+		sent, err := b.SendBatch(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, sent...)
+	}
+	return outcomes, nil
+}
+
 type miscounting struct{ ports.QueueStore }
 
 func (m miscounting) Stats(ctx context.Context) (types.QueueStats, error) {
@@ -131,11 +148,13 @@ func TestSuiteOnABrokenQueue(t *testing.T) {
 	if !ok {
 		t.Skip("runs in the child processes of TestSuiteSeesBrokenQueues only")
 	}
+	_, sendsBulk := queue.broken(nil).(ports.BulkSender)
 	queuetest.Run(t, queuetest.Harness{
 		Open: func(_ testing.TB, clock ports.Clock) queuetest.Store {
 			return queuetest.Store{Queue: queue.broken(model.NewQueue(clock))}
 		},
-		Clocked: true,
+		Clocked:     true,
+		CanSendBulk: sendsBulk,
 	})
 }
 

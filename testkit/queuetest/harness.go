@@ -29,6 +29,8 @@ type Harness struct {
 	// Remote says that the queue is reached over a network: a receive whose caller has gone may have
 	// claimed messages, which come back at once with one attempt more.
 	Remote bool
+	// CanSendBulk says that the queue is a ports.BulkSender.
+	CanSendBulk bool
 	// CanRelease says that the queue is a ports.Releaser.
 	CanRelease bool
 	// CanDiscard says that the queue is a ports.Discarder.
@@ -68,6 +70,7 @@ func Run(t *testing.T, h Harness) {
 		{"lease", leaseCases},
 		{"receipt", receiptCases},
 		{"batch", batchCases},
+		{"bulk", bulkCases},
 		{"stats", statsCases},
 		{"wait", waitCases},
 		{"life", lifeCases},

@@ -56,6 +56,12 @@ func (f *fix) methods(receipt string) []method {
 		{"stats", func(ctx context.Context, q ports.Queue) error { _, err := q.Stats(ctx); return err }},
 		{"peek", func(ctx context.Context, q ports.Queue) error { _, err := q.Peek(ctx, types.PeekOptions{}); return err }},
 	}
+	if f.h.CanSendBulk {
+		all = append(all, method{"sendBulk", func(ctx context.Context, q ports.Queue) error {
+			_, err := q.(ports.BulkSender).SendBulk(ctx, []types.Payload{types.Text("new")})
+			return err
+		}})
+	}
 	if f.h.CanRelease {
 		all = append(all, method{"release", func(ctx context.Context, q ports.Queue) error {
 			return q.(ports.Releaser).Release(ctx, []string{receipt})

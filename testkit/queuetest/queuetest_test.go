@@ -17,7 +17,8 @@ func TestModelKeepsTheContract(t *testing.T) {
 				Reopen: func(testing.TB) ports.QueueStore { return model.NewQueue(clock) },
 			}
 		},
-		Clocked:    true,
-		CanRelease: true,
+		Clocked:     true,
+		CanSendBulk: true,
+		CanRelease:  true,
 	})
 }

@@ -2,6 +2,7 @@ package storagetest_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -48,6 +49,13 @@ var brokenStores = map[string]struct {
 	"prunes one too many": {"journal/what lies more than the depth below the highest primary is forgotten", func(s *model.Storage) ports.Storage {
 		return newJournal(s, exclusive)
 	}},
+	"forgets what the checkpoint is not past": {"journal/what the checkpoint is not past is kept, however deep it lies", func(s *model.Storage) ports.Storage {
+		return &journalFrom{s, func(_, _ *uint64) *uint64 { return nil }, nil}
+	}},
+	"keeps what the checkpoint was not past once": {"journal/without a word on the checkpoint the depth alone counts", func(s *model.Storage) ports.Storage {
+		return &journalFrom{s, func(last, from *uint64) *uint64 { return cmp.Or(from, last) }, nil}
+	}},
+	"gives the counts in any order":     {"journalcount/the entries of each journal are counted, ordered by pipeline", func(s *model.Storage) ports.Storage { return reversesCounts{s} }},
 	"excludes since":                    {"gate/since is inclusive", func(s *model.Storage) ports.Storage { return afterSince{s} }},
 	"takes an empty aux for none":       {"gate/a meta comes back as it was: nil is not zero, nor empty", func(s *model.Storage) ports.Storage { return noEmptyAux{s} }},
 	"applies part by part":              {"model", func(s *model.Storage) ports.Storage { return mixesParts{s, 0} }},
@@ -445,6 +453,28 @@ func (a anyPause) Paused(ctx context.Context, p types.Pause) (bool, error) {
 	return paused, err
 }
 
+// journalFrom changes what a step says about the checkpoint; the rule gets what the step before was given.
+type journalFrom struct {
+	*model.Storage
+	rule func(last, from *uint64) *uint64
+	last *uint64
+}
+
+func (j *journalFrom) Apply(ctx context.Context, p types.PipelineID, progress types.Progress) error {
+	progress.JournalFrom = j.rule(j.last, progress.JournalFrom)
+	j.last = progress.JournalFrom
+	return j.Storage.Apply(ctx, p, progress)
+}
+
+// reversesCounts gives the counts of the journals from the last pipeline to the first.
+type reversesCounts struct{ *model.Storage }
+
+func (r reversesCounts) CountDeliveries(ctx context.Context) ([]types.JournalCount, error) {
+	counts, err := r.Storage.CountDeliveries(ctx)
+	slices.Reverse(counts)
+	return counts, err
+}
+
 // TestSuiteOnABrokenStore is what the child processes of TestSuiteSeesBrokenStores run.
 func TestSuiteOnABrokenStore(t *testing.T) {
 	name := os.Getenv(brokenVariable)
@@ -454,8 +484,9 @@ func TestSuiteOnABrokenStore(t *testing.T) {
 				s := model.NewStorage(depth)
 				return storagetest.Store{Storage: s, Reopen: func(testing.TB) ports.Storage { return reopened(s) }}
 			},
-			Durable:    true,
-			CanArchive: true,
+			Durable:            true,
+			CanArchive:         true,
+			CanCountDeliveries: true,
 		})
 		return
 	}
@@ -471,7 +502,8 @@ func TestSuiteOnABrokenStore(t *testing.T) {
 			}
 			return s
 		},
-		CanArchive: true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
 	})
 }
 

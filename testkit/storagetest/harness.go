@@ -23,6 +23,8 @@ type Harness struct {
 	MultiHandle bool
 	// CanArchive says that the store is a ports.Archiver.
 	CanArchive bool
+	// CanCountDeliveries says that the store is a ports.JournalCounter.
+	CanCountDeliveries bool
 	// CanBackup says that the store is a ports.Backuper.
 	CanBackup bool
 	// CanCheckHealth says that the store is a ports.HealthChecker.
@@ -64,6 +66,7 @@ func Run(t *testing.T, h Harness) {
 		{"letter", letterCases},
 		{"pause", pauseCases},
 		{"journal", journalCases},
+		{"journalcount", journalCountCases},
 		{"gate", gateCases},
 		{"apply", applyCases},
 		{"value", valueCases},

@@ -248,6 +248,9 @@ func integerUses() []use[uint64] {
 		{"storage.putResources", "version", func(ctx context.Context, s ports.Storage, n uint64) error {
 			return s.PutResources(ctx, []types.Resource{{Kind: "k", ID: "a", Version: n, Value: []byte("1")}})
 		}},
+		applied("journal from", func(n uint64) types.Progress {
+			return types.Progress{Deliveries: []types.Delivery{delivery(1, 1, "fine")}, JournalFrom: &n}
+		}),
 		applied("hits from", func(n uint64) types.Progress { return types.Progress{HitsFrom: &n} }),
 		applied("hits before", func(n uint64) types.Progress { return types.Progress{HitsBefore: &n} }),
 		applied("event index", func(n uint64) types.Progress { return types.Progress{Hits: []types.GateHit{hit(1, 1, n, 1)}} }),

@@ -147,4 +147,60 @@ var journalCases = []testCase{
 		}
 		require.Len(f, f.window("p", at(0, 0), last), 12, "two for each of the primaries 34 to 39")
 	}},
+	{name: "what the checkpoint is not past is kept, however deep it lies", depth: 10, run: func(f *fix) {
+		step := func(from *uint64, deliveries ...types.Delivery) {
+			f.Helper()
+			f.apply("p", types.Progress{Deliveries: deliveries, JournalFrom: from})
+		}
+		step(nil, delivery(4, 9, "below"), delivery(5, 0, "edge"), delivery(7, 0, "kept"))
+		step(new(uint64(5)), delivery(1_000, 0, "new"))
+		f.wantDelivered("p", delivery(5, 0, "edge"), delivery(7, 0, "kept"), delivery(1_000, 0, "new"))
+		step(new(uint64(5)), delivery(6, 1, "late"), delivery(4, 0, "too.late"))
+		f.wantDelivered("p", delivery(5, 0, "edge"), delivery(6, 1, "late"), delivery(7, 0, "kept"), delivery(1_000, 0, "new"))
+
+		// It moves on, and so does the pruning; a move back brings nothing back.
+		step(new(uint64(7)), delivery(1_001, 0, "newer"))
+		f.wantDelivered("p", delivery(7, 0, "kept"), delivery(1_000, 0, "new"), delivery(1_001, 0, "newer"))
+		step(new(uint64(0)), delivery(1_002, 0, "newest"))
+		f.wantDelivered("p", delivery(7, 0, "kept"), delivery(1_000, 0, "new"), delivery(1_001, 0, "newer"), delivery(1_002, 0, "newest"))
+		step(new(uint64(1_001)), delivery(1_011, 0, "last"))
+		f.wantDelivered("p", delivery(1_001, 0, "newer"), delivery(1_002, 0, "newest"), delivery(1_011, 0, "last"))
+	}},
+	{name: "within the depth all is kept, wherever the checkpoint is", depth: 10, run: func(f *fix) {
+		all := []types.Delivery{delivery(90, 0, "a"), delivery(95, 0, "b"), delivery(100, 0, "c")}
+		f.apply("p", types.Progress{Deliveries: all[:2], JournalFrom: new(uint64(95))})
+		f.apply("p", types.Progress{Deliveries: all[2:], JournalFrom: new(uint64(math.MaxInt64))})
+		f.wantDelivered("p", all...)
+	}},
+	{name: "without a word on the checkpoint the depth alone counts", depth: 10, run: func(f *fix) {
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(5, 0, "a"), delivery(100, 0, "b")}, JournalFrom: new(uint64(1))})
+		f.wantDelivered("p", delivery(5, 0, "a"), delivery(100, 0, "b"))
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(100, 1, "c")}})
+		f.wantDelivered("p", delivery(100, 0, "b"), delivery(100, 1, "c"))
+
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(5, 0, "a")}, JournalFrom: new(uint64(5))})
+		f.wantDelivered("p", delivery(5, 0, "a"), delivery(100, 0, "b"), delivery(100, 1, "c"))
+		f.deliver("p", delivery(101, 0, "d"))
+		f.wantDelivered("p", delivery(100, 0, "b"), delivery(100, 1, "c"), delivery(101, 0, "d"))
+	}},
+	{name: "a step without deliveries prunes nothing, wherever the checkpoint is", depth: 10, run: func(f *fix) {
+		want := []types.Delivery{delivery(5, 0, "a"), delivery(100, 0, "b")}
+		f.apply("p", types.Progress{Deliveries: want, JournalFrom: new(uint64(0))})
+		f.apply("p", types.Progress{JournalFrom: new(uint64(50)), Checkpoint: new(aCheckpoint(100, 0))})
+		f.wantDelivered("p", want...)
+	}},
+	{name: "a match of a kept entry moves to the newer of its cursors", depth: 10, run: func(f *fix) {
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(5, 0, "a"), delivery(100, 0, "b")}, JournalFrom: new(uint64(5))})
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(6, 0, "a")}, JournalFrom: new(uint64(6))})
+		f.wantDelivered("p", delivery(6, 0, "a"), delivery(100, 0, "b"))
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(4, 0, "a")}, JournalFrom: new(uint64(5))})
+		f.wantDelivered("p", delivery(6, 0, "a"), delivery(100, 0, "b"))
+	}},
+	{name: "the checkpoint of one pipeline keeps nothing of another", depth: 10, run: func(f *fix) {
+		f.deliver("q", delivery(5, 0, "a"))
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{delivery(5, 0, "a"), delivery(100, 0, "b")}, JournalFrom: new(uint64(5))})
+		f.deliver("q", delivery(100, 0, "b"))
+		f.wantDelivered("p", delivery(5, 0, "a"), delivery(100, 0, "b"))
+		f.wantDelivered("q", delivery(100, 0, "b"))
+	}},
 }

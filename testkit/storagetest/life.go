@@ -104,6 +104,12 @@ func (f *fix) methods() []method {
 		{"apply", func(ctx context.Context, s ports.Storage) error { return s.Apply(ctx, "p", everything(900)) }},
 		{"quiesce", func(ctx context.Context, s ports.Storage) error { return s.Quiesce(ctx) }},
 	}
+	if f.h.CanCountDeliveries {
+		all = append(all, method{"countDeliveries", func(ctx context.Context, s ports.Storage) error {
+			_, err := s.(ports.JournalCounter).CountDeliveries(ctx)
+			return err
+		}})
+	}
 	if f.h.CanArchive {
 		all = append(all, method{"export", func(ctx context.Context, s ports.Storage) error {
 			return s.(ports.Archiver).Export(ctx, func(types.Record) error { return nil })

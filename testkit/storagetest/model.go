@@ -571,6 +571,7 @@ func (m *machine) apply(r *rapid.T) {
 	progress := types.Progress{
 		Checkpoint:  drawOptional(r, "checkpoint", drawCheckpoint),
 		Deliveries:  drawList(r, "deliveries", drawDelivery),
+		JournalFrom: drawOptional(r, "journal from", drawPrimary),
 		Settled:     drawList(r, "settled", drawID[types.MatchID]),
 		DeadLetters: drawList(r, "letters", drawLetter),
 		HitsFrom:    drawOptional(r, "hits from", drawPrimary),

@@ -18,7 +18,8 @@ func modelHarness() storagetest.Harness {
 				Reopen:  func(testing.TB) ports.Storage { return model.NewStorage(depth) },
 			}
 		},
-		CanArchive: true,
+		CanArchive:         true,
+		CanCountDeliveries: true,
 	}
 }
 
@@ -30,6 +31,7 @@ func TestModelKeepsTheContract(t *testing.T) {
 func TestFlakyWithoutFaultsKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	h := modelHarness()
+	h.CanCountDeliveries = false
 	h.Open = func(_ testing.TB, depth int64) storagetest.Store {
 		return storagetest.Store{Storage: flaky.NewStorage(model.NewStorage(depth), flaky.New(fixture.NewClock(fixture.Epoch()), 1))}
 	}
@@ -60,8 +62,9 @@ func TestStoresOfOtherCapabilitiesKeepTheContract(t *testing.T) {
 				place := durable{model.NewStorage(depth)}
 				return storagetest.Store{Storage: place, Reopen: func(testing.TB) ports.Storage { return place }}
 			},
-			Durable:    true,
-			CanArchive: true,
+			Durable:            true,
+			CanArchive:         true,
+			CanCountDeliveries: true,
 		}
 		storagetest.RunModel(t, h)
 		storagetest.RunFaulty(t, h)

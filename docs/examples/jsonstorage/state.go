@@ -98,9 +98,9 @@ func (p *pipeline) empty() bool {
 	return p.Checkpoint == nil && len(p.Letters)+len(p.Deliveries)+len(p.Hits)+len(p.Metas) == 0
 }
 
-// recordDeliveries stores the deliveries, then forgets what lies behind the depth. A match that is
-// there only moves up, so the highest primary never falls.
-func (p *pipeline) recordDeliveries(deliveries []types.Delivery, depth int64) {
+// recordDeliveries stores the deliveries, then forgets what lies behind the depth and below from, which
+// may be nil. A match that is there only moves up, so the highest primary never falls.
+func (p *pipeline) recordDeliveries(deliveries []types.Delivery, depth int64, from *uint64) {
 	if len(deliveries) == 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (p *pipeline) recordDeliveries(deliveries []types.Delivery, depth int64) {
 		}
 	}
 	highest := slices.MaxFunc(slices.Collect(maps.Values(p.Deliveries)), types.Cursor.Compare)
-	floor := ports.JournalFloor(highest.Primary, depth)
+	floor := ports.JournalFloorFrom(highest.Primary, depth, from)
 	maps.DeleteFunc(p.Deliveries, func(_ types.MatchID, c types.Cursor) bool { return c.Primary < floor })
 }
 

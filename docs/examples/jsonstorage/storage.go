@@ -418,7 +418,7 @@ func (s *Storage) RecordDeliveries(ctx context.Context, id types.PipelineID, del
 	if err := ports.CheckDeliveries(op, id, deliveries); err != nil {
 		return err
 	}
-	return s.changePipeline(ctx, op, id, func(_ *state, p *pipeline) { p.recordDeliveries(deliveries, s.depth) })
+	return s.changePipeline(ctx, op, id, func(_ *state, p *pipeline) { p.recordDeliveries(deliveries, s.depth, nil) })
 }
 
 // Delivered implements ports.DeliveryJournal.
@@ -519,7 +519,7 @@ func (s *Storage) Apply(ctx context.Context, id types.PipelineID, progress types
 		if progress.Checkpoint != nil {
 			p.Checkpoint = progress.Checkpoint
 		}
-		p.recordDeliveries(progress.Deliveries, s.depth)
+		p.recordDeliveries(progress.Deliveries, s.depth, progress.JournalFrom)
 		p.deleteLetters(progress.Settled...)
 		for _, l := range progress.DeadLetters {
 			st.recordLetter(p, l)

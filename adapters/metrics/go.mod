@@ -1,0 +1,32 @@
+module github.com/stowage-go/stowage/adapters/metrics
+
+go 1.26.0
+
+replace (
+	github.com/stowage-go/stowage/ports => ../../ports
+	github.com/stowage-go/stowage/testkit => ../../testkit
+	github.com/stowage-go/stowage/types => ../../types
+)
+
+require (
+	github.com/prometheus/client_golang v1.25.0
+	github.com/stowage-go/stowage/ports v0.0.0-00010101000000-000000000000
+	github.com/stowage-go/stowage/testkit v0.0.0-00010101000000-000000000000
+	github.com/stowage-go/stowage/types v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+	go.yaml.in/yaml/v3 v3.0.6
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/kylelemons/godebug v1.1.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

@@ -1,0 +1,9 @@
+package gate
+
+// Bound lets a test reach the bounds of a gate with few events.
+func Bound(g *Gate, hits, emissions int) { g.mostHits, g.mostEmissions = hits, emissions }
+
+// Sizes are how many groups, hits and emissions a gate holds.
+func Sizes(g *Gate) (groups, hits, emissions int) {
+	return len(g.groups), g.journal.len(), g.emitted.count
+}

@@ -1,0 +1,286 @@
+package gate_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/stowage-go/stowage/core/gate"
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+func TestCheckRefusesWhatIsNoCondition(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cfg  gate.Config
+		want string
+	}{
+		"negative threshold":     {gate.Config{Threshold: -1}, "the threshold -1 is out of range: give 1 to 10000"},
+		"huge threshold":         {gate.Config{Threshold: 10_001, Window: time.Hour}, "the threshold 10001 is out of range"},
+		"negative window":        {gate.Config{Window: -time.Hour}, "the window -1h0m0s is no length of time"},
+		"window below a tick":    {gate.Config{Window: time.Microsecond}, "give a whole number of milliseconds"},
+		"negative cooldown":      {gate.Config{Cooldown: -1}, "the cooldown -1ns is no length of time"},
+		"threshold, no window":   {gate.Config{Threshold: 2, Cooldown: time.Hour}, "a threshold of 2 has no window"},
+		"cooldown below a tick":  {gate.Config{Cooldown: 1500 * time.Microsecond}, "give a whole number of milliseconds"},
+		"the zero configuration": {gate.Config{}, ""},
+		"the highest threshold":  {gate.Config{Threshold: gate.MaxThreshold, Window: time.Millisecond}, ""},
+		"the longest window":     {gate.Config{Threshold: 2, Window: math.MaxInt64 / time.Millisecond * time.Millisecond}, ""},
+	} {
+		err := tc.cfg.Check("catalog.compose")
+		if tc.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorIs(t, err, ports.ErrInvalidConfig, name)
+		assert.ErrorContains(t, err, "catalog.compose: INVALID_CONFIG: ", name)
+		assert.ErrorContains(t, err, tc.want, name)
+		_, err = gate.New("strong", tc.cfg)
+		require.ErrorIs(t, err, ports.ErrInvalidConfig, name)
+	}
+}
+
+func TestThresholdWithinTheWindow(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 3, Window: 10 * time.Millisecond}, nil)
+	for i, step := range []struct {
+		ts   int64
+		want *types.Emission
+	}{
+		{100, nil},
+		{105, nil},
+		{110, nil}, // 100 has left the window, which is 10 ms and not one more
+		{114, &types.Emission{Hits: 3, FirstTS: 105, LastTS: 114}},
+		{114, nil}, // what was let through is used up
+		{115, nil},
+		{113, &types.Emission{Hits: 3, FirstTS: 113, LastTS: 115}}, // the time may go back a little
+		{105, nil}, // too late: it does not count
+		{116, nil},
+		{117, nil},
+		{118, &types.Emission{Hits: 3, FirstTS: 116, LastTS: 118}},
+	} {
+		_, emission := g.Offer(event(i, step.ts, ""), "")
+		require.Equal(t, step.want, emission, "step %d", i)
+	}
+}
+
+func TestMatchesDuringACooldownCount(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 1, Window: time.Hour, Cooldown: 10 * time.Millisecond}, nil)
+	for i, step := range []struct {
+		ts   int64
+		want *types.Emission
+	}{
+		{100, &types.Emission{Hits: 1, FirstTS: 100, LastTS: 100}},
+		{103, nil},
+		{109, nil},
+		{110, &types.Emission{Hits: 3, FirstTS: 103, LastTS: 110}},
+		{119, nil},
+		{130, &types.Emission{Hits: 2, FirstTS: 119, LastTS: 130}},
+	} {
+		_, emission := g.Offer(event(i, step.ts, ""), "")
+		require.Equal(t, step.want, emission, "step %d", i)
+	}
+}
+
+func TestGroupsAreCountedForThemselves(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 2, Window: time.Hour, Cooldown: time.Hour}, nil)
+	_, emission := g.Offer(event(1, 1, "a"), "a")
+	require.Nil(t, emission)
+	_, emission = g.Offer(event(2, 2, "b"), "b")
+	require.Nil(t, emission)
+	_, emission = g.Offer(event(3, 3, "a"), "a")
+	require.Equal(t, &types.Emission{Key: "a", Hits: 2, FirstTS: 1, LastTS: 3}, emission)
+	_, emission = g.Offer(event(4, 4, "b"), "b")
+	require.Equal(t, &types.Emission{Key: "b", Hits: 2, FirstTS: 2, LastTS: 4}, emission)
+}
+
+func TestWithoutConditionNothingIsKept(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Window: time.Hour}, nil)
+	for i := range 10 {
+		hit, emission := g.Offer(event(i, int64(-i), "a"), "a")
+		require.Nil(t, hit)
+		require.Equal(t, &types.Emission{Key: "a", Hits: 1, FirstTS: int64(-i), LastTS: int64(-i)}, emission)
+	}
+	_, changed := g.TakeMeta()
+	require.False(t, changed)
+	_, held := g.Oldest()
+	require.False(t, held)
+	require.Equal(t, int64(math.MaxInt64), g.Since(0), "no hits are wanted")
+}
+
+func TestHitIsWhatTheJournalKeeps(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 2, Window: time.Hour}, nil)
+	e := types.Event{Cursor: types.Cursor{Primary: 7, Secondary: 8}, Index: 9, TS: 10, Data: []byte(`{"a":1}`)}
+	hit, _ := g.Offer(e, "")
+	require.Equal(t, &types.GateHit{Monitor: "strong", Cursor: e.Cursor, Index: 9, TS: 10, Event: e.Data}, hit)
+	oldest, held := g.Oldest()
+	require.True(t, held)
+	require.Equal(t, uint64(7), oldest)
+	require.Equal(t, int64(math.MinInt64), g.Since(0), "all hits are wanted: times are those of the events")
+}
+
+func TestOldestGoesOnWithTheWindow(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 100, Window: 10 * time.Millisecond}, nil)
+	for i := range 100 {
+		g.Offer(event(i, int64(i), ""), "")
+		oldest, held := g.Oldest()
+		require.True(t, held)
+		require.Equal(t, uint64(max(0, i-9)), oldest)
+	}
+	_, hits, _ := gate.Sizes(g)
+	require.LessOrEqual(t, hits, 11)
+}
+
+func TestOneEventFromTheFarFutureSilencesNothing(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]gate.Config{
+		"threshold": {Threshold: 2, Window: time.Hour, Cooldown: time.Hour},
+		"cooldown":  {Cooldown: time.Hour},
+	} {
+		g := newGate(t, cfg, nil)
+		now := int64(1_500_000_000_000)
+		g.Offer(event(1, now*1000, ""), "") // in microseconds, by mistake
+		g.Offer(event(2, now*1000, ""), "")
+		emitted := 0
+		for i := range 10 {
+			if _, emission := g.Offer(event(3+i, now+int64(i), ""), ""); emission != nil {
+				emitted++
+			}
+		}
+		require.Equal(t, 1, emitted, name)
+	}
+}
+
+func TestTimesAtTheEndsOfTheRange(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []gate.Config{{Threshold: 2, Window: time.Hour, Cooldown: time.Hour}, {Cooldown: time.Hour}} {
+		g := newGate(t, cfg, nil)
+		for i, ts := range []int64{math.MinInt64, math.MaxInt64, math.MinInt64, math.MinInt64, 0, math.MaxInt64, math.MaxInt64} {
+			g.Offer(event(i, ts, ""), "")
+		}
+	}
+}
+
+func TestAtMostSoManyHitsCount(t *testing.T) {
+	t.Parallel()
+	const most = 32_768
+	g := newGate(t, gate.Config{Threshold: 10, Window: time.Hour}, nil)
+	for i := range 9 {
+		g.Offer(event(i, 0, "slow"), "slow")
+	}
+	for i := range most - 1 {
+		key := fmt.Sprint(i / 9) // each group stays below the threshold
+		g.Offer(event(9+i, 0, key), key)
+	}
+	groups, hits, _ := gate.Sizes(g)
+	require.Equal(t, most, hits)
+	require.LessOrEqual(t, groups, most/9+2)
+	oldest, _ := g.Oldest()
+	require.Equal(t, uint64(8), oldest, "eight of nine have gone")
+	_, emission := g.Offer(event(9+most, 0, "slow"), "slow")
+	require.Nil(t, emission, "with this one, the ninth has gone too")
+}
+
+func TestTheGroupThatEmittedLongestAgoIsForgottenFirst(t *testing.T) {
+	t.Parallel()
+	const most = 1_500
+	g := newGate(t, gate.Config{Threshold: 2, Window: time.Hour, Cooldown: time.Hour}, nil)
+	n := 0
+	offer := func(key string) *types.Emission {
+		n++
+		_, emission := g.Offer(event(n, 1, key), key)
+		return emission
+	}
+	for i := range most {
+		key := fmt.Sprint(i)
+		require.Nil(t, offer(key))
+		require.NotNil(t, offer(key))
+	}
+	require.Nil(t, offer("0"), "all are in their cooldown")
+	require.Nil(t, offer("one more"))
+	require.NotNil(t, offer("one more"))
+	_, _, emissions := gate.Sizes(g)
+	require.Equal(t, most, emissions)
+
+	emission := offer("0")
+	require.NotNil(t, emission, "the first was forgotten: it has no cooldown")
+	require.Equal(t, uint64(4), emission.Hits, "and what it had used up counts again")
+	require.Nil(t, offer("2"), "the others are in their cooldown still")
+
+	meta, changed := g.TakeMeta()
+	require.True(t, changed)
+	require.Len(t, meta.Aux, 60_016)
+	require.LessOrEqual(t, len(meta.Aux), ports.MaxAuxBytes)
+}
+
+func TestEmissionsThatMatterNoLongerAreForgotten(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Cooldown: time.Hour}, nil)
+	for i := range 1_000 {
+		key := fmt.Sprint(i)
+		_, emission := g.Offer(event(i, int64(i)*time.Minute.Milliseconds(), key), key)
+		require.NotNil(t, emission)
+	}
+	groups, _, emissions := gate.Sizes(g)
+	require.Equal(t, 120, emissions, "those of two hours")
+	require.Equal(t, 120, groups)
+}
+
+func TestMetaIsTakenOncePerChange(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 2, Window: time.Hour}, nil)
+	_, changed := g.TakeMeta()
+	require.False(t, changed)
+	g.Offer(event(1, 10, ""), "")
+	_, changed = g.TakeMeta()
+	require.False(t, changed, "a hit alone is in the journal")
+	g.Offer(event(2, 9, ""), "")
+	meta, changed := g.TakeMeta()
+	require.True(t, changed)
+	require.Equal(t, int64(9), *meta.LastEmitTS, "the time of the event that was let through")
+	_, changed = g.TakeMeta()
+	require.False(t, changed)
+}
+
+func TestRestoreIgnoresWhatCameAfterTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Threshold: 2, Window: time.Hour, Cooldown: time.Hour}
+	g := newGate(t, cfg, nil)
+	var hits []types.GateHit
+	for i := range 4 {
+		hit, _ := g.Offer(event(i, int64(i), "a"), "a")
+		hits = append(hits, *hit)
+	}
+	meta, _ := g.TakeMeta()
+	other := hits[0]
+	other.Monitor = "another"
+
+	again := newGate(t, cfg, nil)
+	require.NoError(t, again.Restore(append(hits, other, hits[0]), meta, cursor(0), keyOf))
+	_, emission := again.Offer(event(1, 1, "a"), "a")
+	require.Equal(t, &types.Emission{Key: "a", Hits: 2, FirstTS: 0, LastTS: 1}, emission)
+
+	require.NoError(t, again.Restore(hits, meta, nil, keyOf))
+	_, emission = again.Offer(event(0, 0, "a"), "a")
+	require.Nil(t, emission, "without a checkpoint everything comes again")
+	_, emission = again.Offer(event(1, 1, "a"), "a")
+	require.NotNil(t, emission)
+}
+
+func TestRestoreRefusesStateThatItCannotRead(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Cooldown: time.Hour}, nil)
+	err := g.Restore(nil, types.GateMeta{Aux: []byte("garbage")}, cursor(1), keyOf)
+	require.ErrorIs(t, err, ports.ErrBackendFailed)
+	require.ErrorIs(t, err, ports.ErrUndecodable)
+	assert.EqualError(t, err, "gate.restore: BACKEND_FAILED/undecodable: the stored state of the gate of monitor strong cannot be read: it is not the state of a gate; run the version of stowage that wrote it, or give the monitor another id, under which it begins anew")
+}

@@ -1,0 +1,335 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+// Engine runs pipelines. All methods may be called from many goroutines.
+type Engine struct {
+	opts   Options
+	pauses *pauses
+
+	// turn is held by whoever starts and stops pipelines.
+	turn chan struct{}
+
+	watching sync.WaitGroup
+	ctx      context.Context // ends when the engine is closed
+	end      context.CancelFunc
+	hurry    context.Context // ends when a Close waits no longer
+	press    context.CancelFunc
+
+	spill       string
+	removeSpill func() error
+
+	mu      sync.Mutex
+	started bool
+	closed  bool
+	units   map[types.PipelineID]*unit
+}
+
+// NewEngine makes an engine. It opens nothing before Start.
+func NewEngine(opts Options) (*Engine, error) {
+	opts, err := opts.check("pipeline.new")
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		opts:   opts,
+		pauses: newPauses(opts.Storage, opts.Log),
+		turn:   make(chan struct{}, 1),
+		units:  map[types.PipelineID]*unit{},
+	}
+	e.ctx, e.end = context.WithCancel(context.Background())
+	e.hurry, e.press = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// Start starts the pipelines of the file and of the resources, in the background. A pipeline of the file
+// whose configuration cannot be used is INVALID_CONFIG, and nothing runs; one of a resource has a status
+// that says so. What fails later is started again, with growing pauses. ctx bounds the start only.
+func (e *Engine) Start(ctx context.Context) error {
+	const op = "pipeline.start"
+	release, err := e.take(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
+	e.mu.Lock()
+	started := e.started
+	e.started = true
+	e.mu.Unlock()
+	if started {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the engine was started before: start it once")
+	}
+	if err := e.begin(ctx); err != nil {
+		e.mu.Lock()
+		e.started = false
+		e.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) begin(ctx context.Context) error {
+	for _, p := range e.opts.Pipelines {
+		if err := e.opts.Parts.CheckPipeline(p); err != nil {
+			return err
+		}
+	}
+	resources, err := e.resources(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the pipelines that are resources: %w", err)
+	}
+	if e.spill, e.removeSpill, err = e.opts.spillDir(); err != nil {
+		return ports.Errorf(ports.CodeBindingSetupFailed, "pipeline.start", "the directory for what waits for slow sinks cannot be made: %w; give the engine one that it can write", err)
+	}
+	e.pauses.refresh(ctx)
+	for _, p := range e.opts.Pipelines {
+		e.launch(e.unit(p, types.OriginFile, nil))
+	}
+	e.follow(resources)
+	e.watching.Go(e.watch)
+	return nil
+}
+
+// unit makes a unit of a configuration. Its counters go on where those of one that it replaces were.
+func (e *Engine) unit(p config.Pipeline, origin types.PipelineOrigin, before *unit) *unit {
+	u := &unit{
+		engine: e, config: p, origin: origin, log: e.opts.Log.With(slog.String("pipeline", string(p.ID))),
+		sinks: map[types.SinkID]*sharedSink{}, counters: newCounters(),
+	}
+	if before != nil {
+		u.counters = before.counters
+	}
+	return u
+}
+
+func (e *Engine) launch(u *unit) {
+	e.mu.Lock()
+	e.units[u.config.ID] = u
+	e.mu.Unlock()
+	u.start()
+}
+
+// watch keeps up with pauses, and with resources that others have changed.
+func (e *Engine) watch() {
+	sinceRefresh := time.Duration(0)
+	failing := false
+	for {
+		timer := e.opts.Clock.NewTimer(pausePoll)
+		select {
+		case <-timer.C():
+		case <-e.ctx.Done():
+			timer.Stop()
+			return
+		}
+		e.pauses.refresh(e.ctx)
+		if sinceRefresh += pausePoll; sinceRefresh < refreshPoll {
+			continue
+		}
+		sinceRefresh = 0
+		err := e.Refresh(e.ctx)
+		if err != nil && !failing && e.ctx.Err() == nil {
+			e.opts.Log.Warn("the pipelines that are resources cannot be read; those that run go on", "error", err)
+		}
+		failing = err != nil
+	}
+}
+
+// take waits for the turn to start and stop pipelines.
+func (e *Engine) take(ctx context.Context, op string) (release func(), err error) {
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		<-e.turn
+		return nil, ports.Errorf(ports.CodeStoreClosed, op, "the engine of the pipelines is closed")
+	}
+	return func() { <-e.turn }, nil
+}
+
+// limit is the time that a stop has for what is under way.
+func (e *Engine) limit() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(e.hurry)
+	timer := e.opts.Clock.NewTimer(e.opts.StopTimeout)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// Close stops all pipelines at the same time: each finishes the sends that are under way, for at most
+// StopTimeout or until ctx ends, saves its last checkpoint, and has nothing under way in the storage any
+// more. Then it closes the sinks. The storage stays open. Closing again does nothing.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if !first {
+		return nil
+	}
+	defer context.AfterFunc(ctx, e.press)()
+	e.end()
+	e.turn <- struct{}{} // whoever has it ends soon, and nobody gets it any more
+	defer func() { <-e.turn }()
+	e.watching.Wait()
+	units := e.all()
+	var stopping sync.WaitGroup
+	for _, u := range units {
+		stopping.Go(u.stop)
+	}
+	stopping.Wait()
+	errs := make([]error, 0, len(units)+1)
+	for _, u := range units {
+		errs = append(errs, u.close())
+	}
+	if e.removeSpill != nil {
+		errs = append(errs, e.removeSpill())
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Engine) all() []*unit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	units := make([]*unit, 0, len(e.units))
+	for _, id := range slices.Sorted(maps.Keys(e.units)) {
+		units = append(units, e.units[id])
+	}
+	return units
+}
+
+func (e *Engine) find(op string, id types.PipelineID) (*unit, error) {
+	if err := ports.CheckPipeline(op, id); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if u, ok := e.units[id]; ok {
+		return u, nil
+	}
+	return nil, ports.Errorf(ports.CodeNotFound, op, "there is no pipeline %q: %s", id, among(e.units))
+}
+
+// among lists what there is, for an error.
+func among[K ~string, V any](named map[K]V) string {
+	if len(named) == 0 {
+		return "there is none"
+	}
+	names := make([]string, 0, len(named))
+	for name := range named {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return "there are " + strings.Join(names, ", ")
+}
+
+// Pipelines returns all pipelines as they stand, ordered by id.
+func (e *Engine) Pipelines(context.Context) ([]types.PipelineStatus, error) {
+	units := e.all()
+	list := make([]types.PipelineStatus, 0, len(units))
+	for _, u := range units {
+		list = append(list, u.status())
+	}
+	return list, nil
+}
+
+// Pipeline returns one pipeline as it stands. A missing one is NOT_FOUND.
+func (e *Engine) Pipeline(_ context.Context, id types.PipelineID) (types.PipelineStatus, error) {
+	u, err := e.find("pipeline.get", id)
+	if err != nil {
+		return types.PipelineStatus{}, err
+	}
+	return u.status(), nil
+}
+
+// Sink implements ports.SinkResolver with the sinks that the pipelines deliver to. What it returns is
+// STORE_CLOSED once the pipeline is stopped or configured anew.
+func (e *Engine) Sink(ctx context.Context, id types.PipelineID, sink types.SinkID) (ports.Sink, error) {
+	const op = "pipeline.sink"
+	u, err := e.find(op, id)
+	if err != nil {
+		return nil, err
+	}
+	names := map[types.SinkID]bool{}
+	for _, s := range u.config.Sinks {
+		if s.ID == sink {
+			return u.sink(ctx, s)
+		}
+		names[s.ID] = true
+	}
+	return nil, ports.Errorf(ports.CodeNotFound, op, "the pipeline %q has no sink %q: %s", id, sink, among(names))
+}
+
+// Accept hands events to the source of a pipeline, which stores them durably, all or none. A pipeline
+// that is not there is NOT_FOUND, one whose source takes no events INVALID_INPUT, and one that does not
+// run just now STORE_CLOSED, which is transient.
+func (e *Engine) Accept(ctx context.Context, id types.PipelineID, events []types.Event) error {
+	const op = "pipeline.accept"
+	u, err := e.find(op, id)
+	if err != nil {
+		return err
+	}
+	r := u.current()
+	if r == nil {
+		return ports.Errorf(ports.CodeStoreClosed, op, "the pipeline %q does not run just now: %s; send the events again later", id, u.status().State)
+	}
+	acceptor, ok := r.source.(ports.Acceptor)
+	if !ok {
+		return ports.Errorf(ports.CodeInvalidInput, op, "the source of pipeline %q is of module %s, which takes no events from outside", id, u.config.Source.Module)
+	}
+	return acceptor.Accept(ctx, events)
+}
+
+// Suspend stops a pipeline, waits until nothing of it is under way, calls fn, and starts it again behind
+// the checkpoint that is stored then. Where there is no such pipeline it only calls fn.
+func (e *Engine) Suspend(ctx context.Context, id types.PipelineID, fn func(context.Context) error) error {
+	release, err := e.take(ctx, "pipeline.suspend")
+	if err != nil {
+		return err
+	}
+	defer release()
+	e.mu.Lock()
+	u := e.units[id]
+	e.mu.Unlock()
+	if u == nil {
+		return fn(ctx)
+	}
+	u.stop()
+	defer u.start()
+	return fn(ctx)
+}
+
+// HealthCheck says which pipelines do not run as they should.
+func (e *Engine) HealthCheck(ctx context.Context) error {
+	var errs []error
+	for _, u := range e.all() {
+		if err := u.health(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("pipeline %s: %w", u.config.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}

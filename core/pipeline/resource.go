@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
+)
+
+// CheckPipeline refuses the text of a resource that cannot configure a pipeline of that id: as
+// INVALID_CONFIG with what is wrong where, or as ALREADY_EXISTS if the configuration file has the
+// pipeline. It changes nothing.
+func (e *Engine) CheckPipeline(_ context.Context, id types.PipelineID, text []byte) error {
+	const op = "pipeline.check"
+	if err := ports.CheckPipeline(op, id); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	u := e.units[id]
+	e.mu.Unlock()
+	if u != nil && u.origin == types.OriginFile {
+		return fileHasIt(op, id)
+	}
+	_, err := e.parse(id, text)
+	return err
+}
+
+func fileHasIt(op string, id types.PipelineID) error {
+	return ports.Errorf(ports.CodeAlreadyExists, op, "the configuration file has a pipeline %q: change it there, or give this one another id", id)
+}
+
+func (e *Engine) parse(id types.PipelineID, text []byte) (config.Pipeline, error) {
+	p, err := config.ParsePipeline(id, text)
+	if err != nil {
+		return p, err
+	}
+	return p, e.opts.Parts.CheckPipeline(p)
+}
+
+// Refresh makes the pipelines what the resources of the kind "pipeline" say: new ones are started, those
+// that changed are stopped and replaced, and those that are gone are stopped. One that cannot be used is
+// not taken: the pipeline that runs goes on, and its status says why.
+func (e *Engine) Refresh(ctx context.Context) error {
+	release, err := e.take(ctx, "pipeline.refresh")
+	if err != nil {
+		return err
+	}
+	defer release()
+	resources, err := e.resources(ctx)
+	if err != nil {
+		return err
+	}
+	e.follow(resources)
+	return nil
+}
+
+func (e *Engine) resources(ctx context.Context) ([]types.Resource, error) {
+	var all []types.Resource
+	after := ""
+	for {
+		page, err := e.opts.Storage.ListResources(ctx, types.PipelineKind, types.ResourceListOptions{After: after})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Resources...)
+		if page.Next == "" {
+			return all, nil
+		}
+		after = page.Next
+	}
+}
+
+// follow does what Refresh says. The caller has the turn.
+func (e *Engine) follow(resources []types.Resource) {
+	there := map[types.PipelineID]bool{}
+	for _, r := range resources {
+		id := types.PipelineID(r.ID)
+		there[id] = true
+		e.mu.Lock()
+		u := e.units[id]
+		e.mu.Unlock()
+		switch {
+		case u == nil:
+			e.replace(nil, r)
+		case u.origin == types.OriginFile:
+			u.refuse(fileHasIt("pipeline.refresh", id))
+		case u.version != r.Version || u.text != string(r.Value):
+			e.replace(u, r)
+		default:
+			u.refuse(nil)
+		}
+	}
+	for _, u := range e.all() {
+		switch {
+		case there[u.config.ID]:
+		case u.origin == types.OriginFile:
+			u.refuse(nil)
+		default:
+			e.retire(u)
+			e.mu.Lock()
+			delete(e.units, u.config.ID)
+			e.mu.Unlock()
+		}
+	}
+}
+
+// replace puts the pipeline that a resource configures in place of u, which may be nil.
+func (e *Engine) replace(u *unit, r types.Resource) {
+	p, err := e.parse(types.PipelineID(r.ID), r.Value)
+	if err != nil && u != nil && u.broken == nil {
+		u.refuse(err)
+		return
+	}
+	if err != nil {
+		p = config.Pipeline{ID: types.PipelineID(r.ID)}
+	}
+	next := e.unit(p, types.OriginResource, u)
+	next.version, next.text, next.broken = r.Version, string(r.Value), err
+	if u != nil {
+		e.retire(u)
+	}
+	e.launch(next)
+}
+
+// retire stops a unit for good.
+func (e *Engine) retire(u *unit) {
+	u.stop()
+	if err := u.close(); err != nil {
+		u.log.Warn("a sink was not closed cleanly", "error", err)
+	}
+}
