@@ -511,3 +511,25 @@ func TestListSaysWhichQueuesNeedAnOperator(t *testing.T) {
 	require.NoError(t, list["well"])
 	require.ErrorIs(t, list["replaced"], ports.ErrStoreReplaced)
 }
+
+func TestQueuesOfAnOwnerCountWhatTheyDo(t *testing.T) {
+	t.Parallel()
+	owner := openOwner(t, OwnerOptions{StateDir: t.TempDir()})
+	require.NoError(t, owner.Create(t.Context(), "orders"))
+	queue, err := owner.Queue(t.Context(), "orders")
+	require.NoError(t, err)
+	meter, ok := queue.(ports.Meter)
+	require.True(t, ok)
+	before := meter.Metrics()
+	require.NoError(t, queue.Send(t.Context(), types.Text("one"), types.SendOptions{}))
+	after := meter.Metrics()
+	require.Equal(t, before.Commits+1, after.Commits)
+	require.Equal(t, before.Operations+1, after.Operations)
+	require.Positive(t, after.WALBytes)
+	_, err = queue.Receive(t.Context(), types.ReceiveOptions{Max: 1})
+	require.NoError(t, err)
+	claimed := meter.Metrics().Commits
+	_, err = queue.Receive(t.Context(), types.ReceiveOptions{Max: 1})
+	require.NoError(t, err)
+	require.Equal(t, claimed, meter.Metrics().Commits, "a receive that finds nothing is no commit")
+}

@@ -71,15 +71,6 @@ func (q *Queue) SendBatch(ctx context.Context, payloads []types.Payload) ([]type
 	return q.sendAll(ctx, op, payloads)
 }
 
-// SendBulk stores 1 to 1000 messages and returns one outcome for each.
-func (q *Queue) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
-	const op = "queue.sendBulk"
-	if err := ports.CheckBulk(op, len(payloads)); err != nil {
-		return nil, err
-	}
-	return q.sendAll(ctx, op, payloads)
-}
-
 func (q *Queue) sendAll(ctx context.Context, op string, payloads []types.Payload) ([]types.SendOutcome, error) {
 	outcomes := make([]types.SendOutcome, len(payloads))
 	valid := make([]types.Payload, 0, len(payloads))
@@ -284,6 +275,15 @@ func (q *Queue) Peek(ctx context.Context, opts types.PeekOptions) ([]types.Peeke
 		}
 	}
 	return peeked, nil
+}
+
+// SendBulk stores 1 to 1000 messages and returns one outcome for each.
+func (q *Queue) SendBulk(ctx context.Context, payloads []types.Payload) ([]types.SendOutcome, error) {
+	const op = "queue.sendBulk"
+	if err := ports.CheckBulk(op, len(payloads)); err != nil {
+		return nil, err
+	}
+	return q.sendAll(ctx, op, payloads)
 }
 
 // Release makes the messages of the receipts visible at once.

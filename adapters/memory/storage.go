@@ -413,19 +413,6 @@ func (s *Storage) Delivered(ctx context.Context, pipeline types.PipelineID, from
 	return slices.Clone(s.state.journalOf(pipeline).window(from, to)), nil
 }
 
-// CountDeliveries returns the number of entries of each journal, ordered by pipeline.
-func (s *Storage) CountDeliveries(ctx context.Context) ([]types.JournalCount, error) {
-	if err := s.lock(ctx, "storage.countDeliveries"); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	var counts []types.JournalCount
-	for _, pipeline := range slices.Sorted(maps.Keys(s.state.journals)) {
-		counts = append(counts, types.JournalCount{Pipeline: pipeline, Count: int64(len(s.state.journals[pipeline].entries))})
-	}
-	return counts, nil
-}
-
 // AppendHits stores the hits; one whose key is there stays as it is.
 func (s *Storage) AppendHits(ctx context.Context, pipeline types.PipelineID, hits []types.GateHit) error {
 	const op = "storage.appendHits"
@@ -580,6 +567,19 @@ func (s *Storage) Close() error {
 		<-ended
 	}
 	return nil
+}
+
+// CountDeliveries returns the number of entries of each journal, ordered by pipeline.
+func (s *Storage) CountDeliveries(ctx context.Context) ([]types.JournalCount, error) {
+	if err := s.lock(ctx, "storage.countDeliveries"); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var counts []types.JournalCount
+	for _, pipeline := range slices.Sorted(maps.Keys(s.state.journals)) {
+		counts = append(counts, types.JournalCount{Pipeline: pipeline, Count: int64(len(s.state.journals[pipeline].entries))})
+	}
+	return counts, nil
 }
 
 // Export lists everything under the lock, then calls yield for a copy of one record after the other

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
@@ -77,22 +78,20 @@ func restricted(address netip.Addr) string {
 	return ""
 }
 
-// addressError is why a connection was not made.
-type addressError struct{ address, what string }
+var errNotPublic = errors.New("no address of the public internet")
 
-// Error names the address.
-func (e *addressError) Error() string {
-	return fmt.Sprintf("it leads to %s, which is no address of the public internet (%s)", e.address, e.what)
+func notPublic(address, what string) error {
+	return fmt.Errorf("it leads to %s, which is %w (%s)", address, errNotPublic, what)
 }
 
 // refusePrivate is asked by a dialer for each address that it is about to connect to, names resolved.
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &addressError{address, "of no known form"}
+		return notPublic(address, "of no known form")
 	}
 	if what := restricted(to.Addr()); what != "" {
-		return &addressError{to.Addr().String(), what}
+		return notPublic(to.Addr().String(), what)
 	}
 	return nil
 }

@@ -206,13 +206,11 @@ func encode(event types.SinkEvent) ([]byte, error) {
 	return ports.EncodeJSON(e)
 }
 
-var errUnsent = errors.New("nothing was sent")
-
-// sentError is the failure of a request that may have arrived.
-type sentError struct{ err error }
-
-// Error implements error.
-func (e *sentError) Error() string { return e.err.Error() }
+var (
+	errUnsent = errors.New("nothing was sent")
+	// errMaybeSent is in the failures of requests that may have arrived.
+	errMaybeSent = errors.New("the request may have arrived")
+)
 
 // post makes one request and returns the head of its answer. RoundTrip by itself follows no redirect.
 func (s *Sink) post(ctx context.Context, target *url.URL, header http.Header, body []byte) (int, http.Header, error) {
@@ -236,7 +234,7 @@ func (s *Sink) post(ctx context.Context, target *url.URL, header http.Header, bo
 	case sent.cut():
 		return 0, nil, err
 	}
-	return 0, nil, &sentError{err}
+	return 0, nil, fmt.Errorf("%w: %w", errMaybeSent, err)
 }
 
 // requestBody knows whether the transport has taken any of it.
@@ -347,17 +345,18 @@ func retryAfter(text string, now time.Time) time.Duration {
 
 // failure is the error of a request that got no answer.
 func (s *Sink) failure(op string, target *url.URL, err error, late bool) error {
-	var forbidden *addressError
-	if errors.As(err, &forbidden) {
-		return permanent(op, "nothing was sent to %s: %w; set allow_private = true if that is meant", place(target), forbidden)
+	if errors.Is(err, errNotPublic) {
+		var dial *net.OpError // which says more than the dialer's hook does
+		if errors.As(err, &dial) {
+			err = dial.Err
+		}
+		return permanent(op, "nothing was sent to %s: %w; set allow_private = true if that is meant", place(target), err)
 	}
-	var sent *sentError
-	known := errors.As(err, &sent)
 	cause := cause(err)
 	if late {
 		cause = fmt.Errorf("no answer within %v", s.timeout)
 	}
-	if known {
+	if errors.Is(err, errMaybeSent) {
 		return ports.Errorf(ports.CodeOutcomeUnknown, op, "%s may or may not have got the event: %w", place(target), cause)
 	}
 	return ports.Errorf(ports.CodeBackendFailed, op, "nothing was sent to %s: %w", place(target), cause).WithReason(ports.ReasonUnavailable)

@@ -23,7 +23,7 @@ import (
 
 const (
 	benchPipeline types.PipelineID = "quakes"
-	benchQueue                     = "picked"
+	benchQueue    string           = "picked"
 )
 
 // BenchmarkPipeline runs a pipeline of the modules of this binary, on files: earthquakes are read from

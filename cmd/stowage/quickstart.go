@@ -447,9 +447,9 @@ func (q *quickstart) guide() []string {
 	for _, try := range [][2]string{
 		{"pipeline show %s", "all of it"},
 		{"dlq list %s", "what the receiver missed"},
-		{"dlq replay %s --all", "with the receiver up again"},
+		{"dlq replay %s --all", "once it is up again"},
 		{"pause sink %s/alerts", "it waits, until resume"},
-		{"queue receive swarms --ack -o jsonl", "what the gate let through"},
+		{"queue receive swarms --ack -o jsonl", "from the gate"},
 	} {
 		command := strings.Replace(try[0], "%s", string(quickstartPipeline), 1)
 		lines = append(lines, fmt.Sprintf("%s %-36s # %s", program, command, try[1]))

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/stowage-go/stowage/ports"
 )
@@ -37,8 +36,8 @@ const (
 )
 
 // newTracing makes the tracer of the pipelines. It sends spans by OTLP over HTTP to the collector that
-// the environment names; where it names none, or switches tracing off, no span is recorded, and a trace
-// that came with an event goes on to its sinks all the same. The function that it returns sends what is
+// the environment names; where it names none, or switches tracing off, the tracer is nil: a pipeline makes
+// no spans then, and a trace that came with an event goes on to its sinks all the same. The function that it returns sends what is
 // left and ends the tracer; that may take until its context ends.
 //
 // A collector that cannot be reached costs spans and nothing else: log has a line when that begins and
@@ -49,7 +48,7 @@ func newTracing(ctx context.Context, getenv func(string) string, version string,
 		return nil, nil, err
 	}
 	if endpoint == "" {
-		return noop.NewTracerProvider().Tracer(tracerName), func(context.Context) error { return nil }, nil
+		return nil, func(context.Context) error { return nil }, nil
 	}
 	sampler, err := newSampler(getenv)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -174,9 +175,7 @@ func TestAnEnvironmentThatCannotBeFollowedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			variables := map[string]string{envEndpoint: "http://127.0.0.1:1"}
-			for k, v := range c.variables {
-				variables[k] = v
-			}
+			maps.Copy(variables, c.variables)
 			_, _, err := newTracing(t.Context(), environment(variables), "v", slog.New(slog.DiscardHandler))
 			require.ErrorIs(t, err, ports.ErrInvalidConfig)
 			assert.Contains(t, err.Error(), c.says)
@@ -194,36 +193,23 @@ func TestSamplersOfTheEnvironment(t *testing.T) {
 		"Parentbased_traceidratio": sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.25)).Description(),
 		"always_on":                sdktrace.AlwaysSample().Description(),
 		"always_off":               sdktrace.NeverSample().Description(),
-		" traceidratio ":           sdktrace.TraceIDRatioBased(0.25).Description(),
+		"traceidratio":             sdktrace.TraceIDRatioBased(0.25).Description(),
 	} {
-		sampler, err := newSampler(environment(map[string]string{envSampler: name, envSamplerArg: "0.25"}))
+		sampler, err := newSampler(environment(map[string]string{envSampler: " " + name, envSamplerArg: "0.25"}))
 		require.NoError(t, err, name)
 		assert.Equal(t, want, sampler.Description(), name)
 	}
 }
 
-func TestATraceGoesOnWhereNothingIsTraced(t *testing.T) {
+// That a trace goes on all the same is shown where the engine is (TestATraceContextIsPassedOnWithoutATracer).
+func TestWithoutACollectorThereIsNoTracer(t *testing.T) {
 	t.Parallel()
-	tracer, shutdown, err := newTracing(t.Context(), environment(nil), "v", slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	const came = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	var w3c propagation.TraceContext
-	ctx := w3c.Extract(t.Context(), propagation.MapCarrier{"traceparent": came})
-	ctx, match := tracer.Start(ctx, "stowage.match")
-	ctx, deliver := tracer.Start(ctx, "stowage.deliver")
-	assert.False(t, deliver.IsRecording())
-	goes := propagation.MapCarrier{}
-	w3c.Inject(ctx, goes)
-	assert.Equal(t, came, goes["traceparent"])
-	deliver.End()
-	match.End()
-
-	ctx, span := tracer.Start(t.Context(), "stowage.match")
-	assert.False(t, span.SpanContext().IsValid(), "and none begins by itself")
-	goes = propagation.MapCarrier{}
-	w3c.Inject(ctx, goes)
-	assert.Empty(t, goes["traceparent"])
-	require.NoError(t, shutdown(t.Context()))
+	for _, env := range []map[string]string{nil, {envSDKDisabled: "true", envEndpoint: "http://127.0.0.1:1"}, {envTracesExporter: "none", envEndpoint: "http://127.0.0.1:1"}} {
+		tracer, shutdown, err := newTracing(t.Context(), environment(env), "v", slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		assert.Nil(t, tracer)
+		require.NoError(t, shutdown(t.Context()))
+	}
 }
 
 func TestTheServiceIsNamedByTheEnvironment(t *testing.T) {

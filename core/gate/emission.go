@@ -84,10 +84,10 @@ const (
 func (l *emissions) encode() []byte {
 	aux := make([]byte, 0, auxHeader+l.count*auxEntry)
 	aux = append(aux, auxMagic...)
-	aux = binary.BigEndian.AppendUint32(aux, uint32(l.count)) //nolint:gosec // at most maxEmissions
+	aux = binary.BigEndian.AppendUint32(aux, uint32(l.count))
 	for e := l.oldest; e != nil; e = e.newer {
 		aux = binary.BigEndian.AppendUint64(aux, e.hash)
-		aux = binary.BigEndian.AppendUint64(aux, uint64(e.now)) //nolint:gosec // two's complement
+		aux = binary.BigEndian.AppendUint64(aux, uint64(e.now))
 		aux = binary.BigEndian.AppendUint64(aux, e.at.cursor.Primary)
 		aux = binary.BigEndian.AppendUint64(aux, e.at.cursor.Secondary)
 		aux = binary.BigEndian.AppendUint64(aux, e.at.index)
@@ -118,7 +118,7 @@ func decode(aux []byte) ([]*emission, error) {
 		for k := range n {
 			n[k] = binary.BigEndian.Uint64(aux[auxHeader+i*auxEntry+k*8:])
 		}
-		e := &emission{hash: n[0], now: int64(n[1]), at: place{types.Cursor{Primary: n[2], Secondary: n[3]}, n[4]}} //nolint:gosec // two's complement
+		e := &emission{hash: n[0], now: int64(n[1]), at: place{types.Cursor{Primary: n[2], Secondary: n[3]}, n[4]}}
 		switch {
 		case max(n[2], n[3], n[4]) > math.MaxInt64:
 			return nil, fmt.Errorf("the place of emission %d is out of range", i)

@@ -29,7 +29,7 @@ func TestCheckRefusesWhatIsNoCondition(t *testing.T) {
 		"cooldown below a tick":  {gate.Config{Cooldown: 1500 * time.Microsecond}, "give a whole number of milliseconds"},
 		"the zero configuration": {gate.Config{}, ""},
 		"the highest threshold":  {gate.Config{Threshold: gate.MaxThreshold, Window: time.Millisecond}, ""},
-		"the longest window":     {gate.Config{Threshold: 2, Window: math.MaxInt64 / time.Millisecond * time.Millisecond}, ""},
+		"the longest window":     {gate.Config{Threshold: 2, Window: math.MaxInt64 - math.MaxInt64%time.Millisecond}, ""},
 	} {
 		err := tc.cfg.Check("catalog.compose")
 		if tc.want == "" {

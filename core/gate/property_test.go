@@ -66,15 +66,16 @@ func (r *reference) offer(m match) *types.Emission {
 		r.order = slices.DeleteFunc(r.order, func(key string) bool { return key == m.key })
 		there = false
 	}
-	if threshold == 1 && window == 0 {
+	switch {
+	case threshold == 1 && window == 0:
 		k.matches = nil // each stands for itself
 		if there && ts-k.now < cooldown {
 			return nil
 		}
 		k.now = ts
-	} else if there && ts <= k.now-window {
+	case there && ts <= k.now-window:
 		return nil
-	} else if !there || ts > k.now {
+	case !there || ts > k.now:
 		k.now = ts
 	}
 	k.matches = append(k.matches, counted{ts: ts})

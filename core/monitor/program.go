@@ -390,7 +390,7 @@ func (v *vetter) matches(n *ast.BinaryNode) error {
 		return v.refuse(pattern, "a pattern that is too large", fmt.Sprintf("it has about %d states, and %d are allowed", states, maxPattern), "make it shorter, or repeat less in it")
 	}
 	// Each byte may visit each state.
-	v.flat(&n.Left, 1+states/2)
+	v.flat(&n.Left, 1+states)
 	return nil
 }
 

@@ -332,9 +332,12 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// pass lets time pass in a bubble, where it passes at once when all wait.
+func pass(d time.Duration) { <-time.After(d) }
+
 // settle lets a minute pass, in which everything that can happen has happened.
 func settle() {
-	time.Sleep(time.Minute)
+	pass(time.Minute)
 	synctest.Wait()
 }
 

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,30 +50,31 @@ func TestAQueueIsReadAndFilledByAPipeline(t *testing.T) {
 		fill(t, orders, many)
 
 		// Deliveries are stored, and the checkpoint is not: nothing is acked.
-		hold := make(chan struct{})
 		faults := flaky.New(ports.SystemClock(), 1)
-		e := start(&onlyDeliveries{Storage: flaky.NewStorage(storage, faults), hold: hold})
-		time.Sleep(time.Minute)
+		wrapped := &onlyDeliveries{Storage: flaky.NewStorage(storage, faults)}
+		wrapped.fail.Store(true)
+		e := start(wrapped)
+		pass(time.Minute)
 		synctest.Wait()
 		requireCounts(t, orders, 0, many)
-		close(hold)
-		time.Sleep(time.Minute)
+		wrapped.fail.Store(false)
+		pass(time.Minute)
 		synctest.Wait()
 		requireCounts(t, orders, 0, 0)
 		requireCounts(t, large, many/2, 0)
 
 		// A process that is gone before it has stored its checkpoint: its messages come again.
 		fill(t, orders, many)
-		time.Sleep(50 * time.Millisecond)
+		pass(50 * time.Millisecond)
 		faults.Halt()
 		synctest.Wait()
 		_ = e.Close(context.Background()) // as good as it can without its storage
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		visible, inFlight := counts(t, orders)
 		require.Positive(t, visible+inFlight, "the process was stopped while messages were under way")
 
 		e = start(storage)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.NoError(t, e.Close(context.Background()))
 		requireCounts(t, orders, 0, 0)
 		seen := map[types.MatchID]int{}
@@ -83,19 +85,15 @@ func TestAQueueIsReadAndFilledByAPipeline(t *testing.T) {
 	})
 }
 
-// onlyDeliveries holds the checkpoints up until the channel is closed.
+// onlyDeliveries fails to save checkpoints while it is told to.
 type onlyDeliveries struct {
 	ports.Storage
-	hold <-chan struct{}
+	fail atomic.Bool
 }
 
 func (s *onlyDeliveries) Apply(ctx context.Context, id types.PipelineID, p types.Progress) error {
-	if p.Checkpoint != nil {
-		select {
-		case <-s.hold:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if p.Checkpoint != nil && s.fail.Load() {
+		return errDown
 	}
 	return s.Storage.Apply(ctx, id, p)
 }

@@ -99,7 +99,7 @@ func TestQueueSourceMakesEventsOfMessages(t *testing.T) {
 				Data: json.RawMessage(c.data), Traceparent: c.trace,
 			})
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		source := openSource(t, queue, &types.Cursor{Primary: 7, Secondary: 3}, "")
 		require.Equal(t, want, read(t, source, 100))
 		require.True(t, source.(ports.Unordered).Unordered())
@@ -139,7 +139,7 @@ func TestQueueSourceWaitsForMessages(t *testing.T) {
 		for _, after := range []time.Duration{0, time.Second, ports.MaxWait, time.Hour} {
 			started := time.Now()
 			go func() {
-				time.Sleep(after)
+				pass(after)
 				fill(t, queue, 1)
 			}()
 			require.Len(t, read(t, source, 10), 1)
@@ -163,13 +163,13 @@ func TestQueueSourceKeepsWhatItHas(t *testing.T) {
 		source := openSource(t, queue, nil, `lease = "1s"`)
 		events := read(t, source, 30)
 		for range 40 {
-			time.Sleep(500 * time.Millisecond)
+			pass(500 * time.Millisecond)
 			requireCounts(t, queue, 0, 30)
 		}
 		require.NoError(t, source.Settle(t.Context(), events[9].Cursor))
 		requireCounts(t, queue, 0, 20)
 		require.NoError(t, source.Settle(t.Context(), events[9].Cursor), "again")
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		requireCounts(t, queue, 0, 20)
 		require.NoError(t, source.Settle(t.Context(), types.Cursor{Primary: 1000}))
 		requireCounts(t, queue, 0, 0)
@@ -202,7 +202,7 @@ func (q *endlessQueue) Receive(_ context.Context, opts types.ReceiveOptions) ([]
 }
 
 func (q *endlessQueue) Renew(_ context.Context, receipt string, opts types.RenewOptions) error {
-	time.Sleep(10 * time.Millisecond)
+	pass(10 * time.Millisecond)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if age := time.Since(q.leased[receipt]); age >= opts.Lease {
@@ -236,7 +236,7 @@ func TestQueueSourceRenewsTenThousand(t *testing.T) {
 		source := openSource(t, queue, nil, "")
 		events := read(t, source, many)
 		require.Len(t, events, many)
-		time.Sleep(2*lease - 2*time.Second)
+		pass(2*lease - 2*time.Second)
 		queue.mu.Lock()
 		for receipt, since := range queue.leased {
 			require.Less(t, time.Since(since), lease, receipt)
@@ -247,7 +247,7 @@ func TestQueueSourceRenewsTenThousand(t *testing.T) {
 		require.LessOrEqual(t, renewed, 5*many, "no more often than needed")
 		require.NoError(t, source.Settle(t.Context(), events[many-1].Cursor))
 		require.Empty(t, queue.leased)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		require.Equal(t, renewed, queue.renewals(), "nothing is left to renew")
 	})
 }
@@ -264,12 +264,12 @@ func TestQueueSourceBearsFailingRenewals(t *testing.T) {
 		source, err := pipeline.QueueSourceModule().Open(t.Context(), env, keys(`queue = "orders"`), nil, queues{"orders": flaky.NewQueue(queue, faults)})
 		require.NoError(t, err)
 		read(t, source, 20)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		faults.Clear()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		requireCounts(t, queue, 0, 20)
 		faults.Add(flaky.Fault{Op: flaky.QueueRenew, Limit: 50, Err: errQueueDown})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		requireCounts(t, queue, 0, 20)
 		require.NoError(t, source.Close())
 		require.Equal(t, 2, strings.Count(log.String(), "does not take renewals"), "said once each time:\n%s", &log)
@@ -284,12 +284,12 @@ func TestQueueSourceLetsGoOfWhatOthersHave(t *testing.T) {
 		faults := flaky.New(ports.SystemClock(), 1, flaky.Fault{Op: flaky.QueueRenew, Err: errQueueDown})
 		source := openSource(t, flaky.NewQueue(queue, faults), nil, "")
 		events := read(t, source, 20)
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		others, err := queue.Receive(t.Context(), types.ReceiveOptions{Max: 5, Lease: time.Hour})
 		require.NoError(t, err)
 		require.Len(t, others, 5)
 		faults.Clear()
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		requireCounts(t, queue, 0, 20)
 		require.NoError(t, source.Settle(t.Context(), events[19].Cursor))
 		requireCounts(t, queue, 0, 5)
@@ -308,7 +308,7 @@ func TestQueueSourceAcksNothingOfOthers(t *testing.T) {
 		faults := flaky.New(ports.SystemClock(), 1, flaky.Fault{Op: flaky.QueueRenew, Err: errQueueDown})
 		source := openSource(t, flaky.NewQueue(queue, faults), nil, "")
 		events := read(t, source, 3)
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		others, err := queue.Receive(t.Context(), types.ReceiveOptions{Max: 1, Lease: time.Hour})
 		require.NoError(t, err)
 		require.Len(t, others, 1)
@@ -335,19 +335,19 @@ func TestQueueSourceAcksLaterWhatFailed(t *testing.T) {
 
 		faults.Add(flaky.Fault{Op: flaky.QueueAckBatch, Limit: 2, Err: errQueueDown, AfterEffect: true})
 		require.ErrorIs(t, source.Settle(t.Context(), events[19].Cursor), errQueueDown)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		requireCounts(t, queue, 0, 10)
 		calls := faults.Calls(flaky.QueueAckBatch)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		require.Equal(t, calls, faults.Calls(flaky.QueueAckBatch), "what was acked is not acked again")
 
 		require.ErrorIs(t, source.Settle(fixture.Cancelled(t), events[24].Cursor), context.Canceled)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		requireCounts(t, queue, 0, 5)
 
 		faults.Add(flaky.Fault{Op: flaky.QueueAckBatch, Err: errQueueDown})
 		require.ErrorIs(t, source.Settle(t.Context(), events[29].Cursor), errQueueDown)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		requireCounts(t, queue, 5, 0)
 		calls = faults.Calls(flaky.QueueAckBatch)
 		require.Less(t, calls, 40, "tried until the lease ended: it comes again")
@@ -386,7 +386,7 @@ func TestQueueSourceGivesBackWhatIsNotSettled(t *testing.T) {
 				_, err := source.Read(t.Context(), 1)
 				require.ErrorIs(t, err, ports.ErrStoreClosed)
 				require.ErrorIs(t, source.Settle(t.Context(), events[299].Cursor), ports.ErrStoreClosed)
-				time.Sleep(time.Hour)
+				pass(time.Hour)
 				requireCounts(t, queue, 500, 0)
 				next := read(t, openSource(t, queue, &events[199].Cursor, ""), 500)
 				for i, e := range next {
@@ -459,7 +459,7 @@ func TestQueueSourceClosesInTime(t *testing.T) {
 			require.Equal(t, 5*time.Second, time.Since(started), op)
 			close(hold)
 			reading.Wait()
-			time.Sleep(30 * time.Second)
+			pass(30 * time.Second)
 			requireCounts(t, queue, 5, 0)
 		}
 	})
@@ -481,7 +481,7 @@ func TestQueueSourceReportsAQueueThatIsGone(t *testing.T) {
 		source = openSource(t, queue, nil, "")
 		events := read(t, source, 1)
 		go func() {
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			if err := owner.Delete(context.WithoutCancel(t.Context()), "orders"); err != nil {
 				t.Error(err)
 			}

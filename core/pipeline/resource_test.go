@@ -123,7 +123,7 @@ func TestAPipelineIsReplacedOnceNothingOfItIsUnderWay(t *testing.T) {
 			inside++
 			most = max(most, inside)
 			mu.Unlock()
-			time.Sleep(time.Second)
+			pass(time.Second)
 			mu.Lock()
 			inside--
 			mu.Unlock()
@@ -132,7 +132,7 @@ func TestAPipelineIsReplacedOnceNothingOfItIsUnderWay(t *testing.T) {
 		w.stream("first").append(many(30)...)
 		e := w.engine(t)
 		for version := range 10 {
-			time.Sleep(1500 * time.Millisecond)
+			pass(1500 * time.Millisecond)
 			text := from5
 			if version%2 == 0 {
 				text = `{"event_time":"missing",` + from5[1:]

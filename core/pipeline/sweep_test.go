@@ -66,9 +66,9 @@ func sweep(t *testing.T, fault flaky.Fault) (*world, int) {
 	e, err := pipeline.NewEngine(pipeline.Options{Storage: w.storage, Parts: w, Pipelines: []config.Pipeline{sweptPipeline()}, SpillDir: t.TempDir()})
 	require.NoError(t, err)
 	if err := e.Start(t.Context()); err == nil {
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		w.stream(quakes).append(events[len(events)/2:]...)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 	}
 	faults.Halt()
 	ended, cancel := context.WithCancel(context.Background())
