@@ -13,7 +13,8 @@ MODULES := $(shell scripts/modules.sh)
 # What `make bench` measures, and how: make bench BENCH=Send BENCHFLAGS='-count=6'
 BENCH      ?= .
 BENCHFLAGS ?=
-# How many seconds `make soak` goes on.
+# How many seconds `make soak` goes on. From a minute on, a daemon that runs pipelines is killed 100 times,
+# or as often as STOWAGE_PIPELINE_KILLS says, and ten million events go through one.
 SOAK       ?= 600
 # How many times `make soak` kills a process that writes to a storage.
 KILLS      ?= 2000
@@ -77,7 +78,7 @@ bench-short: ## Run each benchmark briefly
 	$(MAKE) bench BENCHFLAGS='-benchtime=50ms'
 
 .PHONY: soak
-soak: ## Load a daemon and kill it over and over, fill it and watch its memory, kill a storage (SOAK=seconds KILLS=n)
+soak: ## Load a daemon and kill it over and over, its pipelines too, fill it and watch its memory, kill a storage (SOAK=seconds KILLS=n)
 	scripts/soak.sh $(SOAK)
 	cd cmd && STOWAGE_SOAK=$(SOAK)s go test -run '^TestSoak' -count=1 -timeout 0 -v ./...
 	cd adapters/sqlite && STOWAGE_KILLS=$(KILLS) go test -run '^TestKilledStorage' -count=1 -timeout 0 -v .

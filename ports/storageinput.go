@@ -366,6 +366,21 @@ func checkHits(op string, hits []types.GateHit) ([]types.GateHit, error) {
 	return stored, nil
 }
 
+func checkFloors(op string, floors []types.MonitorFloor) error {
+	if err := checkItems(op, "floors of gate hits", len(floors)); err != nil {
+		return err
+	}
+	for _, f := range floors {
+		if err := CheckID(op, "monitor", f.Monitor); err != nil {
+			return err
+		}
+		if err := CheckPrimary(op, f.Primary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckMonitor checks the ids of a pipeline and of a monitor of it.
 func CheckMonitor(op string, pipeline types.PipelineID, monitor types.MonitorID) error {
 	if err := CheckPipeline(op, pipeline); err != nil {
@@ -432,6 +447,10 @@ func CheckProgress(op string, pipeline types.PipelineID, p types.Progress) (type
 		return none, err
 	}
 	p.Hits = hits
+	if err := checkFloors(op, p.HitsBeforeOf); err != nil {
+		return none, err
+	}
+	p.HitsBeforeOf = append([]types.MonitorFloor(nil), p.HitsBeforeOf...)
 	if err := checkItems(op, "gate metas", len(p.Metas)); err != nil {
 		return none, err
 	}

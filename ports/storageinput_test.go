@@ -123,6 +123,9 @@ func TestWhatAStorageRefuses(t *testing.T) {
 		"step's journal":    progress(types.Progress{JournalFrom: &primary}),
 		"step's from":       progress(types.Progress{HitsFrom: &primary}),
 		"step's before":     progress(types.Progress{HitsBefore: &primary}),
+		"step's floor of":   progress(types.Progress{HitsBeforeOf: []types.MonitorFloor{{Monitor: "m"}, {}}}),
+		"step's floor at":   progress(types.Progress{HitsBeforeOf: []types.MonitorFloor{{Monitor: "m"}, {Monitor: "m", Primary: tooBig}}}),
+		"step's floors":     progress(types.Progress{HitsBeforeOf: make([]types.MonitorFloor, 10_001)}),
 		"step's metas":      progress(types.Progress{Metas: []types.MonitorMeta{{}}}),
 		"step's size":       progress(types.Progress{Deliveries: make([]types.Delivery, 10_001)}),
 	} {
@@ -152,6 +155,12 @@ func TestWhatAStorageTakes(t *testing.T) {
 	checkpoint, err := ports.CheckCheckpoint("op", "p", types.Checkpoint{UpdatedAt: stamp})
 	require.NoError(t, err)
 	assert.Equal(t, stamp.UTC(), checkpoint.UpdatedAt)
+
+	floors := []types.MonitorFloor{{Monitor: "m", Primary: 1<<63 - 1}}
+	step, err := ports.CheckProgress("op", "p", types.Progress{HitsBeforeOf: floors})
+	require.NoError(t, err)
+	floors[0] = types.MonitorFloor{}
+	assert.Equal(t, []types.MonitorFloor{{Monitor: "m", Primary: 1<<63 - 1}}, step.HitsBeforeOf, "a copy")
 
 	empty, err := ports.CheckProgress("op", "p", types.Progress{})
 	require.NoError(t, err)

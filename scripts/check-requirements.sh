@@ -17,7 +17,7 @@ find . -path ./.git -prune -o -name '*_test.go' -printf '%P\0' | xargs -0 awk '
     name = $2; sub(/\(.*/, "", name)
     print folder "." name
   }' >"$known"
-for suite in kvtest queuetest storagetest; do
+for suite in kvtest queuetest storagetest sourcetest sinktest; do
   awk -v suite="$suite" '
     /^var [a-z]+Cases = \[\]testCase\{/ { group = $2; sub(/Cases$/, "", group) }
     /^}/ { group = "" }
@@ -68,7 +68,7 @@ done < <(awk -F'\t' '
   $2 in known { next }
   { what = "file" }
   $2 ~ /^[a-z0-9\/_-]+\.(Test|Example|Fuzz|Benchmark)[A-Za-z0-9_]*$/ { what = "test" }
-  $2 ~ /^(kvtest|queuetest|storagetest): / { what = "case" }
+  $2 ~ /^(kvtest|queuetest|storagetest|sourcetest|sinktest): / { what = "case" }
   { print $1 "\t" what "\t" $2 }' "$known" "$named")
 
 if ((violations)); then

@@ -40,6 +40,8 @@ edited 'a test that moved to another package' 'there is no test core/config.Test
 edited 'a case that was renamed' 'there is no case kvtest: scan/a malformed cursor is refused' 's/a malformed cursor is refused/a bad cursor is refused/' testkit/kvtest/scan.go
 edited 'a case of another group' 'there is no case kvtest: value/a malformed cursor is refused' 's/scan\/(a malformed cursor)/value\/\1/'
 edited 'a case of another suite' 'there is no case queuetest: scan/a malformed cursor is refused' 's/kvtest(: scan\/a malformed cursor)/queuetest\1/'
+edited "a case of the sources' suite that was renamed" 'there is no case sourcetest: cursor/identities are the same when a source is opened anew' 's/identities are the same when a source is opened anew/identities stay/' testkit/sourcetest/cursor.go
+edited "a case of the sinks' suite that was renamed" 'there is no case sinktest: deliver/an event that is delivered again bears its match id again' 's/an event that is delivered again bears its match id again/doubles bear their id/' testkit/sinktest/deliver.go
 edited 'a suite that no adapter runs' 'there is no test adapters/memory.TestKvContract' 's/TestKvContract/TestPlanted/' adapters/memory/contract_test.go
 git rm --quiet docs/operating/upgrade.md
 fails 'a file that is gone' 'there is no file docs/operating/upgrade.md' scripts/check-requirements.sh

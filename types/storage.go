@@ -205,6 +205,12 @@ type MonitorMeta struct {
 	Meta    GateMeta
 }
 
+// MonitorFloor is the lowest primary whose gate hits a monitor still needs.
+type MonitorFloor struct {
+	Monitor MonitorID
+	Primary uint64
+}
+
 // Progress is everything that one step of a pipeline changed. Storage applies it as a whole, in the
 // order of the fields. The zero value changes nothing.
 type Progress struct {
@@ -227,6 +233,10 @@ type Progress struct {
 	Hits []GateHit
 	// HitsBefore removes gate hits below that primary, unless nil: no gate will ask for them again.
 	HitsBefore *uint64
+	// HitsBeforeOf removes the gate hits of single monitors below a primary each: the gate of that monitor
+	// will not ask for them again, whatever those of others hold. Of two floors of a monitor the higher
+	// counts.
+	HitsBeforeOf []MonitorFloor
 	// Metas are set.
 	Metas []MonitorMeta
 }

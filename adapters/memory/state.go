@@ -292,6 +292,10 @@ func (s *state) deleteHitsBefore(pipeline types.PipelineID, primary uint64) {
 	s.keepHits(pipeline, primary, behead[types.GateHit])
 }
 
+func (s *state) deleteHitsBeforeOf(pipeline types.PipelineID, f types.MonitorFloor) {
+	s.keepHitsOf(monitorKey{pipeline, f.Monitor}, f.Primary, behead[types.GateHit])
+}
+
 func (s *state) deleteHitsFrom(pipeline types.PipelineID, primary uint64) {
 	s.keepHits(pipeline, primary, func(hits []types.GateHit, i int) []types.GateHit { return slices.Delete(hits, i, len(hits)) })
 }
@@ -299,16 +303,21 @@ func (s *state) deleteHitsFrom(pipeline types.PipelineID, primary uint64) {
 // keepHits replaces the hits of each monitor of a pipeline by what keep returns. It gets the hits and
 // the place of the first whose primary is the given one or above.
 func (s *state) keepHits(pipeline types.PipelineID, primary uint64, keep func(hits []types.GateHit, i int) []types.GateHit) {
-	for key, hits := range s.hits {
-		if key.pipeline != pipeline {
-			continue
+	for key := range s.hits {
+		if key.pipeline == pipeline {
+			s.keepHitsOf(key, primary, keep)
 		}
-		i, _ := slices.BinarySearchFunc(hits, primary, func(h types.GateHit, primary uint64) int { return cmp.Compare(h.Cursor.Primary, primary) })
-		if hits = keep(hits, i); len(hits) > 0 {
-			s.hits[key] = hits
-		} else {
-			delete(s.hits, key)
-		}
+	}
+}
+
+// keepHitsOf is keepHits for one monitor, which may have none.
+func (s *state) keepHitsOf(key monitorKey, primary uint64, keep func(hits []types.GateHit, i int) []types.GateHit) {
+	hits := s.hits[key]
+	i, _ := slices.BinarySearchFunc(hits, primary, func(h types.GateHit, primary uint64) int { return cmp.Compare(h.Cursor.Primary, primary) })
+	if hits = keep(hits, i); len(hits) > 0 {
+		s.hits[key] = hits
+	} else {
+		delete(s.hits, key)
 	}
 }
 

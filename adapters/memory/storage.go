@@ -531,6 +531,9 @@ func (s *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 	if progress.HitsBefore != nil {
 		s.state.deleteHitsBefore(pipeline, *progress.HitsBefore)
 	}
+	for _, f := range progress.HitsBeforeOf {
+		s.state.deleteHitsBeforeOf(pipeline, f)
+	}
 	for _, m := range progress.Metas {
 		s.state.metas[monitorKey{pipeline, m.Monitor}] = m.Meta
 	}

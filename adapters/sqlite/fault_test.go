@@ -17,7 +17,10 @@ import (
 func fullStep() types.Progress {
 	checkpoint := fixture.Checkpoint(200)
 	from, before := uint64(30), uint64(5)
-	progress := types.Progress{Checkpoint: &checkpoint, HitsFrom: &from, HitsBefore: &before}
+	progress := types.Progress{
+		Checkpoint: &checkpoint, HitsFrom: &from, HitsBefore: &before,
+		HitsBeforeOf: []types.MonitorFloor{{Monitor: "strong", Primary: 7}, {Monitor: "none", Primary: 9}},
+	}
 	for i := range 4 {
 		known := types.Delivery{Cursor: fixture.Cursor(150), MatchID: fixture.MatchID(18 + i)} // two are, two are new
 		progress.Deliveries = append(progress.Deliveries, known)

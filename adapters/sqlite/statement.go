@@ -111,6 +111,8 @@ ORDER BY cursor_primary, cursor_secondary, event_index`
 
 	deleteHitsBefore = `DELETE FROM gate_hits WHERE pipeline = ?1 AND cursor_primary < ?2`
 
+	deleteHitsBeforeOf = `DELETE FROM gate_hits WHERE pipeline = ?1 AND monitor = ?2 AND cursor_primary < ?3`
+
 	deleteHitsFrom = `DELETE FROM gate_hits WHERE pipeline = ?1 AND cursor_primary >= ?2`
 
 	selectMeta = `SELECT last_emit_ts, aux FROM gate_meta WHERE pipeline = ?1 AND monitor = ?2`

@@ -45,6 +45,7 @@ var statements = []string{
 	insertHit,
 	selectHits,
 	deleteHitsBefore,
+	deleteHitsBeforeOf,
 	deleteHitsFrom,
 	selectMeta,
 	upsertMeta,
@@ -141,6 +142,7 @@ func TestStatementsAreSearches(t *testing.T) {
 		pruneDeliveries:      "INDEX delivery_journal_pipeline_primary (pipeline=? AND cursor_primary<?)",
 		selectDeliveries:     "INDEX delivery_journal_pipeline_primary (pipeline=? AND cursor_primary>? AND cursor_primary<?)",
 		deleteHitsBefore:     "INDEX gate_hits_pipeline_primary (pipeline=? AND cursor_primary<?)",
+		deleteHitsBeforeOf:   "INDEX sqlite_autoindex_gate_hits_1 (pipeline=? AND monitor=? AND cursor_primary<?)", // the primary key
 		deleteHitsFrom:       "INDEX gate_hits_pipeline_primary (pipeline=? AND cursor_primary>?)",
 	}
 	plan := func(statement string, args ...any) string {

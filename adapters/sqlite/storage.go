@@ -189,6 +189,11 @@ func (s *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 				return err
 			}
 		}
+		for _, f := range p.HitsBeforeOf {
+			if _, err := tx.Exec(deleteHitsBeforeOf, string(pipeline), string(f.Monitor), int64(f.Primary)); err != nil {
+				return err
+			}
+		}
 		for _, m := range p.Metas {
 			if err := tx.setMeta(upsertMeta, pipeline, m.Monitor, m.Meta); err != nil {
 				return err

@@ -13,7 +13,7 @@ import (
 // checkpointBytes is the size of the log from which it is copied into the database.
 const checkpointBytes = 16 << 20
 
-// maxLogBytes bounds the log while no reader outside this process holds it back: one that grows
+// maxLogBytes bounds the log while no long read holds it back: one that grows
 // faster than it is copied makes the writer wait for the copy. One transaction may go over it.
 const maxLogBytes = 4 * checkpointBytes
 
@@ -100,7 +100,7 @@ func (k *checkpointer) tail(f *File) {
 	case whole:
 		k.threshold.Store(checkpointBytes)
 	case !was:
-		f.o.Log.Warn("a reader outside this process keeps the write-ahead log from being reused: it grows until that one ends",
+		f.o.Log.Warn("a long read, such as an export or that of another program, keeps the write-ahead log from being reused: it grows until that one ends",
 			"store", f.o.Kind, "path", f.path, "bytes", size)
 		fallthrough
 	default:

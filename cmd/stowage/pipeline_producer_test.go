@@ -87,13 +87,16 @@ func (y *tally) check(t *testing.T, lane string, got []types.SinkEvent, batch, k
 }
 
 // untilDone repeats a call, each time with whatever daemon there is, until it succeeds, and says how often
-// it failed. The daemon is up in the end.
-func untilDone(call func() error) (failures int) {
+// it failed. The daemon is up in the end, unless the test has failed.
+func (v *victim) untilDone(call func() error) (failures int, done bool) {
 	for call() != nil {
+		if v.t.Context().Err() != nil {
+			return failures, false
+		}
 		failures++
-		pause(context.Background(), 5*time.Millisecond)
+		pause(v.t.Context(), 5*time.Millisecond)
 	}
-	return failures
+	return failures, true
 }
 
 // The stream of what is posted.
@@ -142,13 +145,16 @@ func (s *postStream) feed(ctx context.Context) error {
 					lines[i] = fmt.Appendf(nil, `{"producer":%d,"n":%d}`, p, n)
 					n++
 				}
-				failures := untilDone(func() error {
+				failures, done := s.untilDone(func() error {
 					client, err := newOperatorClient(s.daemon().address, token)
 					if err != nil {
 						return err
 					}
 					return client.PostEvents(context.Background(), postStreamID, lines...)
 				})
+				if !done {
+					return
+				}
 				s.tally.confirm(batch, failures)
 				pause(ctx, time.Duration(random.IntN(50))*time.Millisecond)
 			}
@@ -224,7 +230,10 @@ func (s *jobStream) feed(ctx context.Context) error {
 					payloads[i] = types.JSON(fmt.Appendf(nil, `{"producer":%d,"n":%d}`, p, n))
 					n++
 				}
-				failures := untilDone(func() error { return s.send(payloads) })
+				failures, done := s.untilDone(func() error { return s.send(payloads) })
+				if !done {
+					return
+				}
 				s.tally.confirm(batch, failures)
 				pause(ctx, time.Duration(random.IntN(30))*time.Millisecond)
 			}

@@ -59,6 +59,7 @@ func TestSoakPipelineKills(t *testing.T) {
 		var err error
 		kills, err = strconv.Atoi(word)
 		require.NoError(t, err, "STOWAGE_PIPELINE_KILLS")
+		require.Positive(t, kills, "STOWAGE_PIPELINE_KILLS")
 	}
 	killPipelines(t, kills)
 }

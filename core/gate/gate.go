@@ -81,7 +81,9 @@ func (g *Gate) Since(now int64) int64 {
 
 // Restore takes what the journal has, in place of what the gate has. It is called before the first
 // Offer. key gives the group of the event of a hit, as it is given to Offer. What came after the cursor
-// upTo, the checkpoint, is ignored: it comes again. Without a checkpoint all is ignored.
+// upTo, the checkpoint, is ignored: it comes again. Without a checkpoint all is ignored. Emissions that
+// are ignored are out of the meta that TakeMeta gives next: where the events that come are others, or
+// are told apart in another way by now, no later restart may find them.
 //
 // The journal may have lost the hits below what Oldest gave at or before the checkpoint. The meta is the
 // one that TakeMeta gave last at or before the checkpoint. One that cannot be decoded is
@@ -91,7 +93,11 @@ func (g *Gate) Since(now int64) int64 {
 // because the window was shorter are missing, and emissions of another key count for nothing.
 func (g *Gate) Restore(hits []types.GateHit, meta types.GateMeta, upTo *types.Cursor, key func(event []byte) string) error {
 	g.groups, g.journal, g.emitted, g.lastTS, g.changed = make(map[uint64]*group), deque{}, emissions{}, nil, false
-	if upTo == nil || !g.cfg.remembers() {
+	if upTo == nil {
+		g.changed = meta.Aux != nil || meta.LastEmitTS != nil
+		return nil
+	}
+	if !g.cfg.remembers() {
 		return nil
 	}
 	list, err := decode(meta.Aux)
@@ -110,6 +116,7 @@ func (g *Gate) Restore(hits []types.GateHit, meta types.GateMeta, upTo *types.Cu
 			emitted[e.hash] = e
 		}
 	}
+	g.changed = g.emitted.count < len(list)
 	if g.cfg.counts() {
 		for _, h := range g.latest(hits, *upTo) {
 			g.replay(h, hashKey(key(h.Event)), emitted)

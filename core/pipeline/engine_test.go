@@ -194,6 +194,7 @@ func TestARestartRepeatsNothingThatIsRecorded(t *testing.T) {
 }
 
 func TestPausesHold(t *testing.T) {
+	t.Parallel()
 	for name, pause := range map[string]types.Pause{
 		"pipeline": types.PipelineOf(quakes), "monitor": types.MonitorOf(quakes, "strong"), "sink": types.SinkOf(quakes, "alerts"),
 	} {

@@ -38,9 +38,9 @@ type step struct {
 
 // mark is what has to be stored with a checkpoint at or behind the cursor.
 type mark struct {
-	cursor     types.Cursor
-	metas      []types.MonitorMeta
-	hitsBefore uint64
+	cursor types.Cursor
+	metas  []types.MonitorMeta
+	floors []types.MonitorFloor
 }
 
 // begin opens a step. Its first match may be settled before it is filled, so it stays open until filled.
@@ -55,7 +55,7 @@ func (l *ledger) begin(last types.Cursor) (uint64, error) {
 	return l.next, nil
 }
 
-// counted keeps what the gates have counted in a step, and their state after it.
+// counted keeps what the gates have counted in a step, and what has changed of them, unless nil.
 func (l *ledger) counted(hits []types.GateHit, m *mark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,16 +139,22 @@ func (l *ledger) SaveCheckpoint(ctx context.Context, pipeline types.PipelineID, 
 	l.mu.Lock()
 	progress := types.Progress{Checkpoint: &cp, Hits: l.hits[:len(l.hits):len(l.hits)]}
 	metas := map[types.MonitorID]types.GateMeta{}
+	floors := map[types.MonitorID]uint64{}
 	passed := 0
 	for passed < len(l.marks) && l.marks[passed].cursor.Compare(cp.Cursor) <= 0 {
 		m := l.marks[passed]
 		for _, meta := range m.metas {
 			metas[meta.Monitor] = meta.Meta
 		}
-		progress.HitsBefore = &m.hitsBefore
+		for _, f := range m.floors {
+			floors[f.Monitor] = f.Primary
+		}
 		passed++
 	}
 	l.mu.Unlock()
+	for id, primary := range floors {
+		progress.HitsBeforeOf = append(progress.HitsBeforeOf, types.MonitorFloor{Monitor: id, Primary: primary})
+	}
 	for id, meta := range metas {
 		progress.Metas = append(progress.Metas, types.MonitorMeta{Monitor: id, Meta: meta})
 	}

@@ -18,7 +18,7 @@ import (
 const (
 	DefaultStopTimeout = 10 * time.Second
 
-	// Of the retries of a sink that configures none.
+	// DefaultAttempts, DefaultRetryMin and DefaultRetryMax are the retries of a sink that configures none.
 	DefaultAttempts = 5
 	DefaultRetryMin = 200 * time.Millisecond
 	DefaultRetryMax = 30 * time.Second

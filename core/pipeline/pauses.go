@@ -54,13 +54,13 @@ func (p *pauses) refresh(ctx context.Context) {
 }
 
 // paused reports whether one of these is paused, and what is closed when that may change.
-func (p *pauses) paused(any ...types.Pause) (bool, <-chan struct{}) {
+func (p *pauses) paused(targets ...types.Pause) (bool, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
 		return true, p.changed
 	}
-	for _, pause := range any {
+	for _, pause := range targets {
 		if p.set[pause] {
 			return true, p.changed
 		}

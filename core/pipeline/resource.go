@@ -16,11 +16,10 @@ func (e *Engine) CheckPipeline(_ context.Context, id types.PipelineID, text []by
 	if err := ports.CheckPipeline(op, id); err != nil {
 		return err
 	}
-	e.mu.Lock()
-	u := e.units[id]
-	e.mu.Unlock()
-	if u != nil && u.origin == types.OriginFile {
-		return fileHasIt(op, id)
+	for _, p := range e.opts.Pipelines {
+		if p.ID == id {
+			return fileHasIt(op, id)
+		}
 	}
 	_, err := e.parse(id, text)
 	return err

@@ -21,6 +21,7 @@ type rule struct {
 	id       types.MonitorID
 	when     *monitor.Rule
 	gate     *gate.Gate     // nil: none
+	floor    uint64         // that was given last; below 0 there is no hit
 	key      *monitor.Value // nil: one group
 	keys     *monitor.Reader
 	sinks    []types.SinkID
@@ -149,18 +150,24 @@ func (r *rules) judge(event types.Event) verdict {
 	return v
 }
 
-// oldest is the lowest primary whose hits a gate may still ask for, and whether there is one.
-func (r *rules) oldest() (uint64, bool) {
-	lowest, any := uint64(0), false
+// floors are those that moved since the last call: for each gate the lowest primary whose hits it may
+// still ask for, once all up to the primary last is passed.
+func (r *rules) floors(last uint64) []types.MonitorFloor {
+	var moved []types.MonitorFloor
 	for _, one := range r.list {
 		if one.gate == nil {
 			continue
 		}
-		if primary, ok := one.gate.Oldest(); ok && (!any || primary < lowest) {
-			lowest, any = primary, true
+		floor := last // and no higher: of the same primary more may come
+		if oldest, ok := one.gate.Oldest(); ok {
+			floor = min(oldest, last)
+		}
+		if floor != one.floor {
+			one.floor = floor
+			moved = append(moved, types.MonitorFloor{Monitor: one.id, Primary: floor})
 		}
 	}
-	return lowest, any
+	return moved
 }
 
 // gated reports whether there is a gate.

@@ -352,11 +352,11 @@ func (r *run) entry(step uint64, rule *rule, sink types.SinkID, event types.Even
 	return e, true
 }
 
-// mark is the state of the gates behind a step.
+// mark is what has changed of the gates with a step, nil for nothing.
 func (r *run) mark(last types.Cursor) *mark {
-	m := &mark{cursor: last, metas: r.rules.metas(), hitsBefore: last.Primary}
-	if oldest, ok := r.rules.oldest(); ok {
-		m.hitsBefore = min(oldest, last.Primary)
+	m := &mark{cursor: last, metas: r.rules.metas(), floors: r.rules.floors(last.Primary)}
+	if len(m.metas)+len(m.floors) == 0 {
+		return nil
 	}
 	return m
 }

@@ -57,13 +57,13 @@ func (t tracing) delivery(pipeline types.PipelineID, sink types.SinkID, events [
 	traced = make([]types.SinkEvent, len(events))
 	spans := make([]trace.Span, len(events))
 	for i, event := range events {
-		var ctx context.Context
-		ctx, spans[i] = t.tracer.Start(contextOf(event.Traceparent), "stowage.deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+		ctx, span := t.tracer.Start(contextOf(event.Traceparent), "stowage.deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 			attribute.String("stowage.pipeline", string(pipeline)),
 			attribute.String("stowage.monitor", string(event.Origin().Monitor)),
 			attribute.String("stowage.sink", string(sink)),
 			attribute.String("stowage.match_id", string(event.Origin().ID)),
 		))
+		spans[i] = span
 		traced[i] = event
 		traced[i].Traceparent = parentOf(ctx)
 	}

@@ -29,15 +29,14 @@ type unit struct {
 
 	opening sync.Mutex // one opens sinks at a time
 
-	mu       sync.Mutex
-	sinks    map[types.SinkID]*sharedSink
-	closed   bool
-	state    types.PipelineState
-	failure  error
-	problem  error // why a newer configuration is refused
-	retryAt  time.Time
-	run      *run
-	restarts int
+	mu      sync.Mutex
+	sinks   map[types.SinkID]*sharedSink
+	closed  bool
+	state   types.PipelineState
+	failure error
+	problem error // why a newer configuration is refused
+	retryAt time.Time
+	run     *run
 }
 
 // start runs the pipeline until stop.

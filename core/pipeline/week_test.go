@@ -77,8 +77,7 @@ func reference(list []quake) map[types.MonitorID][]uint64 {
 			continue
 		}
 		now := q.Time
-		hits := append(waiting[q.Net], now)
-		hits = slices.DeleteFunc(hits, func(ts int64) bool { return ts <= now-time.Hour.Milliseconds() })
+		hits := slices.DeleteFunc(append(slices.Clone(waiting[q.Net]), now), func(ts int64) bool { return ts <= now-time.Hour.Milliseconds() })
 		emitted, before := last[q.Net]
 		if len(hits) >= 4 && (!before || now-emitted >= 3*time.Hour.Milliseconds()) {
 			want["swarm"] = append(want["swarm"], position)

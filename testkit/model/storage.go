@@ -677,6 +677,12 @@ func (s *state) deleteHitsBefore(pipeline types.PipelineID, primary uint64) {
 	s.hits = slices.DeleteFunc(s.hits, func(h hit) bool { return h.pipeline == pipeline && h.Cursor.Primary < primary })
 }
 
+func (s *state) deleteHitsBeforeOf(pipeline types.PipelineID, f types.MonitorFloor) {
+	s.hits = slices.DeleteFunc(s.hits, func(h hit) bool {
+		return h.pipeline == pipeline && h.Monitor == f.Monitor && h.Cursor.Primary < f.Primary
+	})
+}
+
 func (s *state) deleteHitsFrom(pipeline types.PipelineID, primary uint64) {
 	s.hits = slices.DeleteFunc(s.hits, func(h hit) bool { return h.pipeline == pipeline && h.Cursor.Primary >= primary })
 }
@@ -750,6 +756,9 @@ func (m *Storage) Apply(ctx context.Context, pipeline types.PipelineID, progress
 	m.state.appendHits(pipeline, p.Hits)
 	if p.HitsBefore != nil {
 		m.state.deleteHitsBefore(pipeline, *p.HitsBefore)
+	}
+	for _, floor := range p.HitsBeforeOf {
+		m.state.deleteHitsBeforeOf(pipeline, floor)
 	}
 	for _, stored := range p.Metas {
 		m.state.setMeta(pipeline, stored)

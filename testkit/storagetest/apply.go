@@ -11,21 +11,22 @@ import (
 // everything is a progress with all of its fields, which can be told from another number's.
 func everything(n uint64) types.Progress {
 	return types.Progress{
-		Checkpoint:  new(aCheckpoint(n, 1)),
-		Deliveries:  []types.Delivery{delivery(n, 0, "d1"), delivery(n, 1, "d2")},
-		Settled:     []types.MatchID{"settled", "never.there"},
-		DeadLetters: []types.DeadLetter{withMatch(letter("l1"), ` { "n" : 1 } `), withEmission(letter("l2"), `[ ]`)},
-		HitsFrom:    new(n),
-		Hits:        []types.GateHit{hit(n, 0, 0, int64(n)), hit(n, 0, 1, int64(n))},
-		HitsBefore:  new(n - 1),
-		Metas:       []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{LastEmitTS: new(int64(n))}}, {Monitor: "n", Meta: types.GateMeta{Aux: []byte{}}}},
+		Checkpoint:   new(aCheckpoint(n, 1)),
+		Deliveries:   []types.Delivery{delivery(n, 0, "d1"), delivery(n, 1, "d2")},
+		Settled:      []types.MatchID{"settled", "never.there"},
+		DeadLetters:  []types.DeadLetter{withMatch(letter("l1"), ` { "n" : 1 } `), withEmission(letter("l2"), `[ ]`)},
+		HitsFrom:     new(n),
+		Hits:         []types.GateHit{hit(n, 0, 0, int64(n)), hit(n, 0, 1, int64(n))},
+		HitsBefore:   new(n - 1),
+		HitsBeforeOf: []types.MonitorFloor{{Monitor: "n", Primary: n}, {Monitor: "none", Primary: n + 1}},
+		Metas:        []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{LastEmitTS: new(int64(n))}}, {Monitor: "n", Meta: types.GateMeta{Aux: []byte{}}}},
 	}
 }
 
 var applyCases = []testCase{
 	{name: "an empty progress changes nothing", run: func(f *fix) {
 		f.apply("p", types.Progress{})
-		f.apply("p", types.Progress{Deliveries: []types.Delivery{}, Settled: []types.MatchID{}, DeadLetters: []types.DeadLetter{}, Hits: []types.GateHit{}, Metas: []types.MonitorMeta{}})
+		f.apply("p", types.Progress{Deliveries: []types.Delivery{}, Settled: []types.MatchID{}, DeadLetters: []types.DeadLetter{}, Hits: []types.GateHit{}, HitsBeforeOf: []types.MonitorFloor{}, Metas: []types.MonitorMeta{}})
 		require.Empty(f, f.dump())
 		f.fill()
 		before := f.dump()
@@ -72,8 +73,8 @@ var applyCases = []testCase{
 	{name: "all parts are stored together, for one pipeline", run: func(f *fix) {
 		f.recordIDs("p", "first", "settled", "l2")
 		f.recordIDs("q", "settled")
-		f.hit("p", hit(7, 0, 0, 1), hit(9, 0, 0, 1), hit(10, 0, 0, 99), hit(11, 0, 0, 1))
-		f.hit("q", hit(7, 0, 0, 1), hit(11, 0, 0, 1))
+		f.hit("p", hit(7, 0, 0, 1), hit(9, 0, 0, 1), hit(10, 0, 0, 99), hit(11, 0, 0, 1), of("n", hit(9, 0, 0, 1)))
+		f.hit("q", hit(7, 0, 0, 1), hit(11, 0, 0, 1), of("n", hit(9, 0, 0, 1)))
 		f.apply("p", everything(10))
 		f.wantCheckpoint("p", aCheckpoint(10, 1))
 		f.wantDelivered("p", delivery(10, 0, "d1"), delivery(10, 1, "d2"))
@@ -81,6 +82,7 @@ var applyCases = []testCase{
 		f.wantLetter(withMatch(letter("l1"), `{"n":1}`))
 		f.wantLetter(withEmission(letter("l2"), `[]`))
 		f.wantHits("p", "m", math.MinInt64, hit(9, 0, 0, 1), hit(10, 0, 0, 10), hit(10, 0, 1, 10))
+		f.wantHits("p", "n", math.MinInt64)
 		f.wantMeta("p", "m", types.GateMeta{LastEmitTS: new(int64(10))})
 		f.wantMeta("p", "n", types.GateMeta{Aux: []byte{}})
 
@@ -88,6 +90,7 @@ var applyCases = []testCase{
 		f.wantDelivered("q")
 		f.wantLetters("q", "settled")
 		f.wantHits("q", "m", math.MinInt64, hit(7, 0, 0, 1), hit(11, 0, 0, 1))
+		f.wantHits("q", "n", math.MinInt64, of("n", hit(9, 0, 0, 1)))
 		f.wantNoMeta("q", "m")
 	}},
 	{name: "a letter that is settled and recorded is a new one at the end", run: func(f *fix) {
@@ -107,6 +110,49 @@ var applyCases = []testCase{
 		f.wantHits("p", "m", 0, hit(5, 0, 0, 2), hit(6, 0, 0, 1))
 		f.apply("p", types.Progress{HitsFrom: new(uint64(6)), Hits: []types.GateHit{hit(9, 0, 0, 3)}, HitsBefore: new(uint64(10))})
 		f.wantHits("p", "m", 0)
+	}},
+	{name: "the hits of a monitor below its floor are removed, and no others", run: func(f *fix) {
+		a, b, c := hit(4, math.MaxInt64, 0, 1), hit(5, 0, 0, 2), hit(6, 0, 0, 3)
+		for _, p := range []types.PipelineID{"p", "q"} {
+			f.hit(p, a, b, c, of("m.", a), of("n", a), of("n", b), of("n", c))
+		}
+		f.floors(types.MonitorFloor{Monitor: "m", Primary: 0}, types.MonitorFloor{Monitor: "m", Primary: 4}, types.MonitorFloor{Monitor: "none", Primary: math.MaxInt64})
+		f.wantHits("p", "m", 0, a, b, c)
+		f.floors(types.MonitorFloor{Monitor: "m", Primary: 5})
+		f.wantHits("p", "m", 0, b, c)
+		f.floors(types.MonitorFloor{Monitor: "m", Primary: 6}, types.MonitorFloor{Monitor: "n", Primary: 5})
+		f.wantHits("p", "m", 0, c)
+		f.wantHits("p", "n", 0, of("n", b), of("n", c))
+		f.floors(types.MonitorFloor{Monitor: "n", Primary: 6}, types.MonitorFloor{Monitor: "n", Primary: 4}) // the higher counts
+		f.wantHits("p", "n", 0, of("n", c))
+		f.floors(types.MonitorFloor{Monitor: "n", Primary: math.MaxInt64})
+		f.wantHits("p", "n", 0)
+		f.wantHits("p", "m", 0, c)
+		f.wantHits("p", "m.", 0, of("m.", a))
+		f.wantHits("q", "m", 0, a, b, c)
+		f.wantHits("q", "m.", 0, of("m.", a))
+		f.wantHits("q", "n", 0, of("n", a), of("n", b), of("n", c))
+		f.hit("p", hit(math.MaxInt64, 0, 0, 1))
+		f.floors(types.MonitorFloor{Monitor: "m", Primary: math.MaxInt64})
+		f.wantHits("p", "m", 0, hit(math.MaxInt64, 0, 0, 1))
+	}},
+	{name: "hits below the floor of a monitor are removed after new ones were appended", run: func(f *fix) {
+		f.hit("p", hit(3, 0, 0, 1), hit(6, 0, 0, 1), of("n", hit(3, 0, 0, 1)), of("n", hit(6, 0, 0, 1)))
+		f.apply("p", types.Progress{
+			Hits:         []types.GateHit{hit(4, 0, 0, 2), hit(5, 0, 0, 2), of("n", hit(4, 0, 0, 2))},
+			HitsBefore:   new(uint64(4)),
+			HitsBeforeOf: []types.MonitorFloor{{Monitor: "m", Primary: 5}},
+		})
+		f.wantHits("p", "m", 0, hit(5, 0, 0, 2), hit(6, 0, 0, 1))
+		f.wantHits("p", "n", 0, of("n", hit(4, 0, 0, 2)), of("n", hit(6, 0, 0, 1)))
+		f.apply("p", types.Progress{
+			HitsFrom:     new(uint64(6)),
+			Hits:         []types.GateHit{hit(6, 0, 0, 3), hit(9, 0, 0, 3), of("n", hit(9, 0, 0, 3))},
+			HitsBefore:   new(uint64(5)),
+			HitsBeforeOf: []types.MonitorFloor{{Monitor: "m", Primary: 10}, {Monitor: "n", Primary: 3}},
+		})
+		f.wantHits("p", "m", 0)
+		f.wantHits("p", "n", 0, of("n", hit(9, 0, 0, 3)))
 	}},
 	{name: "of what comes twice in a list the last counts, in the place of the first", run: func(f *fix) {
 		f.apply("p", types.Progress{
@@ -144,6 +190,8 @@ var applyCases = []testCase{
 			"hits from":             func(p *types.Progress) { p.HitsFrom = new(uint64(1 << 63)) },
 			"last hit":              func(p *types.Progress) { p.Hits[1].Event = nil },
 			"hits before":           func(p *types.Progress) { p.HitsBefore = new(uint64(math.MaxUint64)) },
+			"monitor of last floor": func(p *types.Progress) { p.HitsBeforeOf[1].Monitor = "" },
+			"last floor":            func(p *types.Progress) { p.HitsBeforeOf[1].Primary = 1 << 63 },
 			"monitor of last meta":  func(p *types.Progress) { p.Metas[1].Monitor = "" },
 			"aux of the last meta":  func(p *types.Progress) { p.Metas[1].Meta.Aux = make([]byte, 64<<10+1) },
 			"cursor of a last hit":  func(p *types.Progress) { p.Hits[1].Cursor.Secondary = 1 << 63 },

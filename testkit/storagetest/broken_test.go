@@ -61,6 +61,8 @@ var brokenStores = map[string]struct {
 	"applies part by part":              {"model", func(s *model.Storage) ports.Storage { return mixesParts{s, 0} }},
 	"mixes racing steps":                {"race/racing steps of one pipeline are never mixed", func(s *model.Storage) ports.Storage { return mixesParts{s, time.Microsecond} }},
 	"appends after it has deleted":      {"apply/hits before a primary are removed after new ones were appended", func(s *model.Storage) ports.Storage { return deletesFirst{s} }},
+	"ignores the floor of a monitor":    {"apply/the hits of a monitor below its floor are removed, and no others", func(s *model.Storage) ports.Storage { return ignoresFloors{s} }},
+	"prunes all at a monitor's floor":   {"apply/the hits of a monitor below its floor are removed, and no others", func(s *model.Storage) ports.Storage { return widensFloors{s} }},
 	"stores the good parts":             {"apply/a bad part stops all of them", func(s *model.Storage) ports.Storage { return goodParts{s} }},
 	"keeps a step by halves on a fault": {"faulty", func(s *model.Storage) ports.Storage { return &halves{Storage: s} }},
 	"shares the memory of a checkpoint": {"value/what a caller handed in stays the caller's", func(s *model.Storage) ports.Storage { return &shares{Storage: s} }},
@@ -295,7 +297,7 @@ func (m mixesParts) Apply(ctx context.Context, p types.PipelineID, progress type
 		return err
 	}
 	for _, part := range []types.Progress{
-		{HitsFrom: progress.HitsFrom, Hits: progress.Hits, HitsBefore: progress.HitsBefore},
+		{HitsFrom: progress.HitsFrom, Hits: progress.Hits, HitsBefore: progress.HitsBefore, HitsBeforeOf: progress.HitsBeforeOf},
 		{DeadLetters: progress.DeadLetters},
 		{Settled: progress.Settled}, // in the wrong order
 		{Deliveries: progress.Deliveries, Metas: progress.Metas},
@@ -321,6 +323,31 @@ func (d deletesFirst) Apply(ctx context.Context, p types.PipelineID, progress ty
 		progress.HitsBefore = nil
 	}
 	return d.Storage.Apply(ctx, p, progress)
+}
+
+type ignoresFloors struct{ *model.Storage }
+
+func (i ignoresFloors) Apply(ctx context.Context, p types.PipelineID, progress types.Progress) error {
+	if _, err := ports.CheckProgress("storage.apply", p, progress); err != nil {
+		return err
+	}
+	progress.HitsBeforeOf = nil
+	return i.Storage.Apply(ctx, p, progress)
+}
+
+// widensFloors removes the hits of all monitors below the floor of one.
+type widensFloors struct{ *model.Storage }
+
+func (w widensFloors) Apply(ctx context.Context, p types.PipelineID, progress types.Progress) error {
+	if err := w.Storage.Apply(ctx, p, progress); err != nil {
+		return err
+	}
+	for _, f := range progress.HitsBeforeOf {
+		if err := w.DeleteHitsBefore(ctx, p, f.Primary); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type goodParts struct{ *model.Storage }

@@ -19,6 +19,12 @@ func (f *fix) deleteBefore(primary uint64) {
 	require.NoError(f, f.s.DeleteHitsBefore(f.ctx, "p", primary), "deletion of the hits before %d", primary)
 }
 
+// floors removes the hits of monitors of p by an Apply.
+func (f *fix) floors(floors ...types.MonitorFloor) {
+	f.Helper()
+	f.apply("p", types.Progress{HitsBeforeOf: floors})
+}
+
 func (f *fix) deleteFrom(primary uint64) {
 	f.Helper()
 	require.NoError(f, f.s.DeleteHitsFrom(f.ctx, "p", primary), "deletion of the hits from %d", primary)

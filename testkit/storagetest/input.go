@@ -216,6 +216,9 @@ func idUses() []use[string] {
 		applied("hit", func(id string) types.Progress {
 			return types.Progress{Hits: []types.GateHit{hit(1, 1, 1, 1), {Monitor: types.MonitorID(id), Event: []byte("1")}}}
 		}),
+		applied("floor", func(id string) types.Progress {
+			return types.Progress{HitsBeforeOf: []types.MonitorFloor{{Monitor: "m", Primary: 100}, {Monitor: types.MonitorID(id), Primary: 100}}}
+		}),
 		applied("meta", func(id string) types.Progress {
 			return types.Progress{Metas: []types.MonitorMeta{{Monitor: "m", Meta: types.GateMeta{Aux: []byte("new")}}, {Monitor: types.MonitorID(id)}}}
 		}),
@@ -253,6 +256,9 @@ func integerUses() []use[uint64] {
 		}),
 		applied("hits from", func(n uint64) types.Progress { return types.Progress{HitsFrom: &n} }),
 		applied("hits before", func(n uint64) types.Progress { return types.Progress{HitsBefore: &n} }),
+		applied("floor", func(n uint64) types.Progress {
+			return types.Progress{HitsBeforeOf: []types.MonitorFloor{{Monitor: "m", Primary: 100}, {Monitor: "m", Primary: n}}}
+		}),
 		applied("event index", func(n uint64) types.Progress { return types.Progress{Hits: []types.GateHit{hit(1, 1, n, 1)}} }),
 	}
 	uses = append(uses, asLetters("attempts", func(l *types.DeadLetter, n uint64) { l.Attempts = n })...)
@@ -600,6 +606,7 @@ var inputCases = []testCase{
 		ids := items(func(i int) types.MatchID { return types.MatchID(numbered("d", i)) })
 		letters := items(func(i int) types.DeadLetter { return letter(types.MatchID(numbered("d", i))) })
 		metas := items(func(i int) types.MonitorMeta { return types.MonitorMeta{Monitor: types.MonitorID(numbered("m", i))} })
+		floors := items(func(i int) types.MonitorFloor { return types.MonitorFloor{Monitor: types.MonitorID(numbered("m", i))} })
 		f.fill()
 		before := f.dump()
 		f.wantInvalid(f.s.RecordDeliveries(f.ctx, "p", deliveries), "storage.recordDeliveries", "10,001")
@@ -608,7 +615,7 @@ var inputCases = []testCase{
 		f.wantInvalid(err, "storage.deleteDeadLetters", "10,001")
 		for name, progress := range map[string]types.Progress{
 			"deliveries": {Deliveries: deliveries}, "settled": {Settled: ids}, "letters": {DeadLetters: letters},
-			"hits": {Hits: hits}, "metas": {Metas: metas},
+			"hits": {Hits: hits}, "floors": {HitsBeforeOf: floors}, "metas": {Metas: metas},
 		} {
 			progress.Checkpoint = new(aCheckpoint(1, 1))
 			f.wantInvalid(f.s.Apply(f.ctx, "p", progress), "storage.apply", "%s", name)
@@ -620,7 +627,7 @@ var inputCases = []testCase{
 		for i := range most {
 			deliveries[i], hits[i], ids[i], letters[i], metas[i] = deliveries[0], hits[0], ids[0], letters[0], metas[0]
 		}
-		f.apply("q", types.Progress{Deliveries: deliveries[:most], DeadLetters: letters[:most], Hits: hits[:most], Metas: metas[:most]})
+		f.apply("q", types.Progress{Deliveries: deliveries[:most], DeadLetters: letters[:most], Hits: hits[:most], HitsBeforeOf: floors[:most], Metas: metas[:most]})
 		f.wantLetters("q", "b", "c", "a", "d00000")
 		n, err := f.s.DeleteDeadLetters(f.ctx, "q", ids[:most])
 		require.NoError(f, err)

@@ -577,6 +577,9 @@ func (m *machine) apply(r *rapid.T) {
 		HitsFrom:    drawOptional(r, "hits from", drawPrimary),
 		Hits:        drawList(r, "hits", drawHit),
 		HitsBefore:  drawOptional(r, "hits before", drawPrimary),
+		HitsBeforeOf: drawList(r, "floors", func(r *rapid.T) types.MonitorFloor {
+			return types.MonitorFloor{Monitor: drawMonitor(r), Primary: drawPrimary(r)}
+		}),
 		Metas: drawList(r, "metas", func(r *rapid.T) types.MonitorMeta {
 			return types.MonitorMeta{Monitor: drawMonitor(r), Meta: drawMeta(r)}
 		}),

@@ -57,6 +57,9 @@ func spoilProgress(p *types.Progress) {
 		spoilLetter(&p.DeadLetters[i])
 	}
 	*p.HitsFrom, *p.HitsBefore = 99, 99
+	for i := range p.HitsBeforeOf {
+		p.HitsBeforeOf[i] = types.MonitorFloor{Monitor: "m", Primary: 99}
+	}
 	spoilHits(p.Hits)
 	for i := range p.Metas {
 		spoilMeta(&p.Metas[i].Meta)

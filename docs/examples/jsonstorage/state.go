@@ -125,6 +125,10 @@ func (p *pipeline) deleteHitsBefore(primary uint64) {
 	p.Hits = slices.DeleteFunc(p.Hits, func(h types.GateHit) bool { return h.Cursor.Primary < primary })
 }
 
+func (p *pipeline) deleteHitsBeforeOf(f types.MonitorFloor) {
+	p.Hits = slices.DeleteFunc(p.Hits, func(h types.GateHit) bool { return h.Monitor == f.Monitor && h.Cursor.Primary < f.Primary })
+}
+
 func (p *pipeline) deleteHitsFrom(primary uint64) {
 	p.Hits = slices.DeleteFunc(p.Hits, func(h types.GateHit) bool { return h.Cursor.Primary >= primary })
 }

@@ -531,6 +531,9 @@ func (s *Storage) Apply(ctx context.Context, id types.PipelineID, progress types
 		if progress.HitsBefore != nil {
 			p.deleteHitsBefore(*progress.HitsBefore)
 		}
+		for _, f := range progress.HitsBeforeOf {
+			p.deleteHitsBeforeOf(f)
+		}
 		for _, m := range progress.Metas {
 			put(&p.Metas, m.Monitor, m.Meta)
 		}

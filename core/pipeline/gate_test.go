@@ -1,0 +1,118 @@
+package pipeline_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/types"
+)
+
+// busyAndRare has two gates: "busy" counts all but the strongest events, "rare" the strongest. Their times
+// are a second apart.
+func busyAndRare() config.Pipeline {
+	return one(func(p *config.Pipeline) {
+		p.Monitors = []config.Monitor{
+			{ID: "busy", When: "mag < 9", Sinks: []types.SinkID{"alerts"}, Gate: &config.Gate{
+				Threshold: 3, Window: 10 * time.Second, Cooldown: time.Hour,
+			}},
+			{ID: "rare", When: "mag >= 9", Sinks: []types.SinkID{"slow"}, Gate: &config.Gate{Threshold: 2, Window: 24 * time.Hour}},
+		}
+		p.Sinks = append(p.Sinks, config.Sink{ID: "slow", Store: config.Store{Module: "receiver"}})
+	})
+}
+
+// kept are the primaries of the hits of a monitor that are stored.
+func kept(t *testing.T, w *world, monitor types.MonitorID) []uint64 {
+	t.Helper()
+	hits, err := w.storage.Hits(t.Context(), quakes, monitor, math.MinInt64)
+	require.NoError(t, err)
+	var list []uint64
+	for _, h := range hits {
+		list = append(list, h.Cursor.Primary)
+	}
+	return list
+}
+
+func TestAGateThatRestsKeepsNoHitsOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		w.stream(quakes).append(mags(9)...)
+		const round = 1200 // more than one read
+		last := uint64(1)
+		for range 2 { // engines
+			e := w.engine(t, busyAndRare())
+			for range 3 {
+				w.stream(quakes).append(many(round)...)
+				last += round
+				settle()
+				require.Equal(t, &types.Cursor{Primary: last}, status(t, e, quakes).Checkpoint)
+				require.Equal(t, []uint64{1}, kept(t, w, "rare"))
+				require.Equal(t, []uint64{last - 9, last - 8, last - 7, last - 6, last - 5, last - 4, last - 3, last - 2, last - 1, last}, kept(t, w, "busy"),
+					"the ten seconds of the window")
+			}
+			require.NoError(t, e.Close(context.Background()))
+		}
+
+		// The hit of the gate that has rested still counts.
+		e := w.engine(t, busyAndRare())
+		w.stream(quakes).append(mags(9, 5)...)
+		settle()
+		got := w.receiver(quakes, "slow").has()
+		require.Len(t, got, 1)
+		require.EqualValues(t, 2, got[0].Emission.Hits)
+		require.EqualValues(t, 1000, got[0].Emission.FirstTS)
+		require.Equal(t, last+1, got[0].Emission.Match.Cursor.Primary)
+		require.NoError(t, e.Close(context.Background()))
+	})
+}
+
+// What a gate needed at the checkpoint stays until the checkpoint has moved on, however far the gate has.
+func TestHitsAreKeptFromTheCheckpointOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		release := make(chan struct{})
+		w.receiver(quakes, "slow").deciding(func(ctx context.Context, _ types.SinkEvent) error {
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		w.stream(quakes).append(many(20)...)
+		e := w.engine(t, busyAndRare())
+		settle()
+		require.Equal(t, count(20)[10:], kept(t, w, "busy"))
+		w.stream(quakes).append(mags(9, 9)...) // 22 is let through, and holds the checkpoint up
+		settle()
+		w.stream(quakes).append(many(100)...)
+		settle()
+		w.stream(quakes).append(mags(9, 9)...) // so is 124
+		settle()
+		w.stream(quakes).append(many(6000)...) // so many that hits are stored ahead of the checkpoint
+		settle()
+		require.Equal(t, &types.Cursor{Primary: 20}, status(t, e, quakes).Checkpoint)
+		held := kept(t, w, "busy")
+		require.Equal(t, count(20)[10:], held[:10])
+		require.Greater(t, len(held), 5000)
+
+		release <- struct{}{}
+		settle()
+		require.Equal(t, &types.Cursor{Primary: 122}, status(t, e, quakes).Checkpoint)
+		held = kept(t, w, "busy")
+		require.Equal(t, count(122)[112:], held[:10])
+		require.Greater(t, len(held), 5000)
+
+		release <- struct{}{}
+		settle()
+		require.Equal(t, &types.Cursor{Primary: 6124}, status(t, e, quakes).Checkpoint)
+		require.Equal(t, count(6124)[6114:], kept(t, w, "busy"))
+		require.Equal(t, []uint64{21, 22, 123, 124}, kept(t, w, "rare"))
+		require.NoError(t, e.Close(context.Background()))
+	})
+}
