@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/types"
 )
 
 //go:embed openapi.yaml
@@ -197,7 +198,7 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 		case known && route.access == producers:
 			err = h.authenticateEvents(r)
 		case route.access < producers && (known || closed):
-			err = h.authenticate(r, !known || route.access == readers)
+			err = h.authenticate(r, !known || route.access == readers && !mayHoldSecrets(r))
 		}
 		if err != nil {
 			ports.Refuse(w, r, h.Log, err)
@@ -216,6 +217,12 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 			ports.Refuse(w, r, h.Log, ended(r, err))
 		}
 	}
+}
+
+// mayHoldSecrets reports whether a request is about the configuration of pipelines, in which the secrets
+// of webhooks and the values of their headers may stand. Those who only read are not shown it.
+func mayHoldSecrets(r *http.Request) bool {
+	return types.ResourceKind(r.PathValue("kind")) == types.PipelineKind
 }
 
 // ended gives the error of a request whose context has ended a name of this API. What was asked has

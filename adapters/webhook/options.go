@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +79,11 @@ func parseTarget(text string, allowPrivate bool) (*url.URL, error) {
 		return nil, refuse("the url of %s has user information: send it by the key headers, as Authorization", target.Host)
 	case target.Fragment != "" || strings.HasSuffix(text, "#"):
 		return nil, refuse("the url of %s has a fragment, which is never sent: leave it out", target.Host)
+	}
+	if given := target.Port(); given != "" {
+		if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
+			return nil, refuse("the port of the url of %s is no number from 1 to 65535", target.Hostname())
+		}
 	}
 	if allowPrivate {
 		return target, nil

@@ -338,15 +338,15 @@ func (d *daemon) healthy(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// run serves and runs the pipelines until ctx ends, then stops.
+// run runs the pipelines and serves until ctx ends, then stops.
 func (d *daemon) run(ctx context.Context) error {
+	// First the pipelines: who asks before they are there would hear that there is no such pipeline, and
+	// take that for final. Until then connections wait in the listener.
+	if err := d.engine.Start(ctx); err != nil {
+		return errors.Join(err, d.close(context.WithoutCancel(ctx)))
+	}
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listener) }()
-	if err := d.engine.Start(ctx); err != nil {
-		err = errors.Join(err, d.stop(context.WithoutCancel(ctx)), d.traced(context.WithoutCancel(ctx)))
-		<-served
-		return err
-	}
 	select {
 	case err := <-served:
 		ctx := context.WithoutCancel(ctx)

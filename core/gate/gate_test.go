@@ -276,6 +276,33 @@ func TestRestoreIgnoresWhatCameAfterTheCheckpoint(t *testing.T) {
 	require.NotNil(t, emission)
 }
 
+// The stored meta may be ahead of a checkpoint that was set back or deleted. What comes then may be other
+// events, at the same places: a later restart must not take the old emissions for theirs.
+func TestTheMetaForgetsWhatCameAfterTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	cfg := gate.Config{Cooldown: time.Hour}
+	for name, upTo := range map[string]*types.Cursor{"set back": cursor(1), "deleted": nil} {
+		g := newGate(t, cfg, nil)
+		g.Offer(event(1, 0, "a"), "a")
+		g.Offer(event(2, 1, "b"), "b")
+		meta, _ := g.TakeMeta()
+
+		again := newGate(t, cfg, nil)
+		require.NoError(t, again.Restore(nil, meta, upTo, keyOf), name)
+		taken, changed := again.TakeMeta()
+		require.True(t, changed, name)
+
+		third := newGate(t, cfg, nil)
+		require.NoError(t, third.Restore(nil, taken, cursor(5), keyOf), name)
+		_, changed = third.TakeMeta()
+		require.False(t, changed, "%s: nothing was ignored", name)
+		_, emission := third.Offer(event(6, 2, "b"), "b")
+		require.NotNil(t, emission, "%s: b has not emitted by now", name)
+		_, emission = third.Offer(event(7, 3, "a"), "a")
+		require.Equal(t, upTo == nil, emission != nil, "%s: a has, up to the checkpoint", name)
+	}
+}
+
 func TestRestoreRefusesStateThatItCannotRead(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, gate.Config{Cooldown: time.Hour}, nil)

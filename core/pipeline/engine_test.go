@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/core/control"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/flaky"
 	"github.com/stowage-go/stowage/types"
@@ -156,6 +157,10 @@ func TestWhatIsNoEventIsADeadLetter(t *testing.T) {
 		require.Equal(t, "the line 2 is no JSON", list[0].Reason)
 		require.Equal(t, `{"line":"?"}`, string(list[0].Payload.Match.Event))
 		require.EqualValues(t, 2, status(t, e, quakes).BadEvents)
+		handle, err := control.New(control.Options{Storage: w.storage, Sinks: e})
+		require.NoError(t, err)
+		require.ErrorIs(t, handle.ReplayLetter(t.Context(), quakes, list[0].MatchID), ports.ErrNotFound, "there is nowhere to deliver it")
+		require.Len(t, letters(t, w.storage, quakes), 2)
 		require.Equal(t, &types.Cursor{Primary: 4}, status(t, e, quakes).Checkpoint)
 	})
 }

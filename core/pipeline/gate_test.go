@@ -116,3 +116,28 @@ func TestHitsAreKeptFromTheCheckpointOn(t *testing.T) {
 		require.NoError(t, e.Close(context.Background()))
 	})
 }
+
+// A run that is killed may have stored hits ahead of the checkpoint. A queue gives other messages at those
+// cursors afterwards, so such hits must not be found by the run after that.
+func TestHitsAheadOfTheCheckpointAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		module := "stream"
+		require.NoError(t, w.storage.SaveCheckpoint(t.Context(), quakes, types.Checkpoint{Cursor: types.Cursor{Primary: 1}, Module: &module}))
+		ahead := types.GateHit{Monitor: "busy", Cursor: types.Cursor{Primary: 2}, TS: 2000, Event: []byte(`{"mag":5}`)}
+		require.NoError(t, w.storage.AppendHits(t.Context(), quakes, []types.GateHit{ahead}))
+
+		w.stream(quakes).append(mags(5, 9)...) // the event at 2 is not for the gate that counted one there
+		e := w.engine(t, busyAndRare())
+		settle()
+		require.Empty(t, kept(t, w, "busy"))
+		require.NoError(t, e.Close(context.Background()))
+		w.engine(t, busyAndRare())
+		w.stream(quakes).append(mags(5, 5)...)
+		settle()
+		require.Empty(t, w.receiver(quakes, "alerts").has(), "two are not three")
+		w.stream(quakes).append(mags(5)...)
+		settle()
+		require.Len(t, w.receiver(quakes, "alerts").has(), 1)
+	})
+}

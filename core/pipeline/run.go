@@ -91,6 +91,11 @@ func (r *run) open(ctx context.Context, parts Parts, from *types.Cursor) error {
 	if r.rules, err = compile(r.config, r.counters); err != nil {
 		return err
 	}
+	if r.rules.gated() {
+		if err := r.forgetAhead(ctx, from); err != nil {
+			return err
+		}
+	}
 	if err := r.rules.restore(ctx, r.storage, r.id, from, r.clock.Now().UnixMilli()); err != nil {
 		return err
 	}
@@ -104,6 +109,19 @@ func (r *run) open(ctx context.Context, parts Parts, from *types.Cursor) error {
 		return errors.Join(err, r.source.Close())
 	}
 	return nil
+}
+
+// forgetAhead removes the hits that an earlier run stored ahead of the checkpoint: a source that lends its
+// events out gives others at those cursors.
+func (r *run) forgetAhead(ctx context.Context, checkpoint *types.Cursor) error {
+	from := uint64(0)
+	if checkpoint != nil {
+		if checkpoint.Primary == ports.MaxStoredInteger {
+			return nil
+		}
+		from = checkpoint.Primary + 1
+	}
+	return r.storage.Apply(ctx, r.id, types.Progress{HitsFrom: &from})
 }
 
 // settledBefore reads from the journal which matches of events that come again are settled already. An
