@@ -156,17 +156,27 @@ func (b *backlog) keep(entries []entry) {
 
 // flush writes out to the newest segment.
 func (b *backlog) flush() error {
-	if n := len(b.segments); n == 0 || b.segments[n-1].size >= spillSegment {
+	n := len(b.segments)
+	fresh := n == 0 || b.segments[n-1].size >= spillSegment
+	var newest *segment
+	if fresh {
 		file, err := os.CreateTemp(b.dir, spillPrefix+b.name+"-*"+spillSuffix) // its mode is 0600
 		if err != nil {
 			return spillError("making a file for the backlog", b.dir, err)
 		}
-		b.segments = append(b.segments, &segment{file: file})
+		newest = &segment{file: file}
+	} else {
+		newest = b.segments[n-1]
 	}
-	newest := b.segments[len(b.segments)-1]
 	// At a fixed offset, so that one that is repeated overwrites what a failed one has left.
 	if _, err := newest.file.WriteAt(b.out, newest.size); err != nil {
+		if fresh {
+			b.drop(newest) // an empty one would stand before out, and its end be taken for damage
+		}
 		return spillError("writing the backlog", newest.file.Name(), err)
+	}
+	if fresh {
+		b.segments = append(b.segments, newest)
 	}
 	newest.size += int64(len(b.out))
 	b.out = emptied(b.out)

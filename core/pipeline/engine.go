@@ -100,7 +100,8 @@ func (e *Engine) begin(ctx context.Context) error {
 		e.launch(e.unit(p, types.OriginFile, nil))
 	}
 	e.follow(resources)
-	e.watching.Go(e.watch)
+	e.watching.Go(e.watchPauses)
+	e.watching.Go(e.watchResources)
 	return nil
 }
 
@@ -123,28 +124,35 @@ func (e *Engine) launch(u *unit) {
 	u.start()
 }
 
-// watch keeps up with pauses, and with resources that others have changed.
-func (e *Engine) watch() {
-	sinceRefresh := time.Duration(0)
-	failing := false
-	for {
-		timer := e.opts.Clock.NewTimer(pausePoll)
-		select {
-		case <-timer.C():
-		case <-e.ctx.Done():
-			timer.Stop()
-			return
-		}
+// watchPauses keeps up with pauses. It waits for nobody's turn: a pause takes effect also while a pipeline
+// takes its time to stop.
+func (e *Engine) watchPauses() {
+	for e.rest(pausePoll) {
 		e.pauses.refresh(e.ctx)
-		if sinceRefresh += pausePoll; sinceRefresh < refreshPoll {
-			continue
-		}
-		sinceRefresh = 0
+	}
+}
+
+// watchResources keeps up with resources that others have changed.
+func (e *Engine) watchResources() {
+	failing := false
+	for e.rest(refreshPoll) {
 		err := e.Refresh(e.ctx)
 		if err != nil && !failing && e.ctx.Err() == nil {
 			e.opts.Log.Warn("the pipelines that are resources cannot be read; those that run go on", "error", err)
 		}
 		failing = err != nil
+	}
+}
+
+// rest waits. It is false when the engine is closed.
+func (e *Engine) rest(d time.Duration) bool {
+	timer := e.opts.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-e.ctx.Done():
+		return false
 	}
 }
 
@@ -204,7 +212,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	stopping.Wait()
 	errs := make([]error, 0, len(units)+1)
 	for _, u := range units {
-		errs = append(errs, u.close())
+		limit, cancel := e.limit()
+		errs = append(errs, u.close(limit))
+		cancel()
 	}
 	if e.removeSpill != nil {
 		errs = append(errs, e.removeSpill())

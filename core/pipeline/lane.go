@@ -85,13 +85,35 @@ func (l *lane) work() error {
 				return nil
 			}
 		}
-		if err := l.dispatch(entries); err != nil {
-			if errors.Is(err, errStopped) {
-				return nil
+		for len(entries) > 0 {
+			n := l.distinct(entries)
+			if err := l.dispatch(entries[:n]); err != nil {
+				if errors.Is(err, errStopped) {
+					return nil
+				}
+				return err
 			}
-			return err
+			entries = entries[n:]
 		}
 	}
+}
+
+// distinct is how many of the entries, from the first on, are different matches. A source that gives
+// events again may have given one while it waits here: it is sent once, and what comes behind it finds it
+// settled.
+func (l *lane) distinct(entries []entry) int {
+	if !l.run.unordered {
+		return len(entries)
+	}
+	seen := make(map[types.MatchID]bool, len(entries))
+	for i, e := range entries {
+		id := e.event.Origin().ID
+		if seen[id] {
+			return i
+		}
+		seen[id] = true
+	}
+	return len(entries)
 }
 
 // errStopped says that the run stops, and what is left comes again.

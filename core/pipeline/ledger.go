@@ -24,11 +24,12 @@ type ledger struct {
 
 	storing sync.Mutex // whoever stores hits
 
-	mu    sync.Mutex
-	next  uint64
-	steps map[uint64]*step
-	hits  []types.GateHit // counted and not stored. Those ahead of the checkpoint do no harm: a gate that is restored passes over them
-	marks []mark          // the state of gates after steps, in order
+	mu        sync.Mutex
+	next      uint64
+	steps     map[uint64]*step
+	hits      []types.GateHit // counted and not stored. Those ahead of the checkpoint do no harm: a gate that is restored passes over them
+	markBytes int             // of the metas in marks
+	marks     []mark          // the state of gates after steps, in order
 }
 
 type step struct {
@@ -41,6 +42,14 @@ type mark struct {
 	cursor types.Cursor
 	metas  []types.MonitorMeta
 	floors []types.MonitorFloor
+}
+
+func (m mark) size() int {
+	bytes := 0
+	for _, meta := range m.metas {
+		bytes += len(meta.Meta.Aux)
+	}
+	return bytes
 }
 
 // begin opens a step. Its first match may be settled before it is filled, so it stays open until filled.
@@ -62,6 +71,7 @@ func (l *ledger) counted(hits []types.GateHit, m *mark) {
 	l.hits = append(l.hits, hits...)
 	if m != nil {
 		l.marks = append(l.marks, *m)
+		l.markBytes += m.size()
 	}
 }
 
@@ -105,10 +115,10 @@ func (l *ledger) relieve(ctx context.Context) error {
 func (l *ledger) storeHits(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		n := min(len(l.hits), hitsPerApply)
+		n, full := l.batch()
 		batch := l.hits[:n:n]
 		l.mu.Unlock()
-		if n < hitsPerApply {
+		if !full {
 			return nil
 		}
 		if err := l.storage.Apply(ctx, l.pipeline, types.Progress{Hits: batch}); err != nil {
@@ -116,6 +126,23 @@ func (l *ledger) storeHits(ctx context.Context) error {
 		}
 		l.drop(n)
 	}
+}
+
+// batch is how many of the hits go into one call, and whether they fill it. The caller holds mu.
+func (l *ledger) batch() (n int, full bool) {
+	bytes := 0
+	for n < len(l.hits) && n < hitsPerApply && bytes < hitsMemory {
+		bytes += len(l.hits[n].Event)
+		n++
+	}
+	return n, n == hitsPerApply || bytes >= hitsMemory
+}
+
+// heavy reports whether the states of gates that wait for their checkpoint are too much to keep more.
+func (l *ledger) heavy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.markBytes >= marksMemory
 }
 
 // drop forgets the first n hits, which are stored.
@@ -163,6 +190,9 @@ func (l *ledger) SaveCheckpoint(ctx context.Context, pipeline types.PipelineID, 
 	}
 	l.drop(len(progress.Hits))
 	l.mu.Lock()
+	for _, m := range l.marks[:passed] {
+		l.markBytes -= m.size()
+	}
 	l.marks = l.marks[passed:]
 	if len(l.marks) == 0 {
 		l.marks = nil

@@ -34,6 +34,10 @@ const (
 	maxOpenSteps  = 50_000
 	maxKnown      = 100_000 // match ids that the run of an unordered source remembers
 	hitsPerApply  = 5000
+	hitsMemory    = 8 << 20   // of hits that are not stored
+	marksMemory   = 64 << 20  // of the states of gates behind steps
+	maxOpenEvents = 2_000_000 // that the stored checkpoint does not cover: at a restart the journal behind it is read into memory
+	unorderedHold = 10_000    // deliveries before the checkpoint that the journal of an unordered source keeps
 	pausePoll     = 500 * time.Millisecond
 	refreshPoll   = 5 * time.Second
 	saveInterval  = 200 * time.Millisecond

@@ -125,7 +125,9 @@ func (e *Engine) replace(u *unit, r types.Resource) {
 // retire stops a unit for good.
 func (e *Engine) retire(u *unit) {
 	u.stop()
-	if err := u.close(); err != nil {
+	limit, cancel := e.limit()
+	defer cancel()
+	if err := u.close(limit); err != nil {
 		u.log.Warn("a sink was not closed cleanly", "error", err)
 	}
 }

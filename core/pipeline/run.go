@@ -222,7 +222,7 @@ func (r *run) ready() bool {
 
 // crowded reports whether so much is under way that nothing more may be read.
 func (r *run) crowded() bool {
-	if r.marks.steps() >= maxOpenSteps || r.unordered && r.marks.unsaved() >= MaxUnsettled {
+	if r.marks.steps() >= maxOpenSteps || r.marks.unsaved() >= maxOpenEvents || r.ledger.heavy() || r.unordered && r.marks.unsaved() >= MaxUnsettled {
 		return true
 	}
 	longest := 0
@@ -430,6 +430,10 @@ func (r *run) cannotSpill(l *lane, err error) {
 // until the run is given up.
 func (r *run) apply(progress types.Progress) error {
 	hold := r.ledger.holdFrom()
+	if r.unordered {
+		// What is settled and not yet acked may come again, and lies before the checkpoint.
+		hold -= min(hold, unorderedHold)
+	}
 	progress.JournalFrom = &hold
 	for n := 1; ; n++ {
 		err := r.storage.Apply(r.aborted, r.id, progress)

@@ -12,13 +12,44 @@ import (
 )
 
 // sharedSink is an open sink of a pipeline, used by its lanes and by replays. Closing it waits for
-// whoever is in it.
+// whoever is in it, for a while.
 type sharedSink struct {
 	sink ports.Sink
 	name string // pipeline/sink
 
-	mu     sync.RWMutex
+	mu     sync.Mutex
+	users  int
 	closed bool
+	left   bool          // whoever closed it waits no longer: its last user closes it
+	idle   chan struct{} // closed when it is closed and nobody is in it
+}
+
+func newSharedSink(sink ports.Sink, name string) *sharedSink {
+	return &sharedSink{sink: sink, name: name, idle: make(chan struct{})}
+}
+
+// enter reports whether the sink may be used. If so, leave has to be called.
+func (s *sharedSink) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.users++
+	return true
+}
+
+func (s *sharedSink) leave() {
+	s.mu.Lock()
+	s.users--
+	last, left := s.closed && s.users == 0, s.left
+	s.mu.Unlock()
+	switch {
+	case last && left:
+		_ = s.release() // its owner, who could report it, was told that it is left open
+	case last:
+		close(s.idle)
+	}
 }
 
 // Deliver implements ports.Sink.
@@ -36,11 +67,10 @@ func (s *sharedSink) batch() int {
 
 // deliver hands the events over and returns one outcome for each.
 func (s *sharedSink) deliver(ctx context.Context, events []types.SinkEvent) []error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+	if !s.enter() {
 		return repeat(len(events), ports.Errorf(ports.CodeStoreClosed, "sink.deliver", "the sink %s is closed, because its pipeline was stopped or configured anew", s.name))
 	}
+	defer s.leave()
 	batch, ok := s.sink.(ports.BatchSink)
 	if !ok || len(events) == 1 {
 		outcomes := make([]error, len(events))
@@ -90,14 +120,35 @@ func repeat(n int, err error) []error {
 	return outcomes
 }
 
-// close waits for deliveries that are under way, then closes the sink.
-func (s *sharedSink) close() error {
+// close refuses further deliveries, waits for those that are under way until limit ends, and closes the
+// sink. One that does not return by then is left behind: it is closed when it does.
+func (s *sharedSink) close(limit context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
+	again, free := s.closed, s.users == 0
 	s.closed = true
+	s.mu.Unlock()
+	switch {
+	case again:
+		return nil
+	case free:
+		return s.release()
+	}
+	select {
+	case <-s.idle:
+		return s.release()
+	case <-limit.Done():
+	}
+	s.mu.Lock()
+	s.left = s.users > 0
+	left := s.left
+	s.mu.Unlock()
+	if !left {
+		return s.release()
+	}
+	return ports.Errorf(ports.CodeBackendFailed, "sink.close", "the sink %s does not return from a delivery, and is left open until it does: see to its receiver", s.name)
+}
+
+func (s *sharedSink) release() error {
 	if closer, ok := s.sink.(io.Closer); ok {
 		return closer.Close()
 	}

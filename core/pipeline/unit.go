@@ -177,15 +177,16 @@ func (u *unit) sink(ctx context.Context, s config.Sink) (*sharedSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := &sharedSink{sink: sink, name: name}
+	shared := newSharedSink(sink, name)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sinks[s.ID] = shared
 	return shared, nil
 }
 
-// close closes the sinks of a unit that is stopped.
-func (u *unit) close() error {
+// close closes the sinks of a unit that is stopped. One that is used until limit ends is closed later, by
+// whoever uses it last.
+func (u *unit) close(limit context.Context) error {
 	u.opening.Lock()
 	defer u.opening.Unlock()
 	u.mu.Lock()
@@ -195,7 +196,7 @@ func (u *unit) close() error {
 	u.mu.Unlock()
 	var errs []error
 	for _, s := range sinks {
-		errs = append(errs, s.close())
+		errs = append(errs, s.close(limit))
 	}
 	return errors.Join(errs...)
 }

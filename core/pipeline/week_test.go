@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,11 +106,11 @@ func simulateWeek(t *testing.T, seed uint64, lines []string, list []quake, want 
 	w := newWorld()
 	inner := w.storage
 	refuses := func(e types.SinkEvent) bool { return e.Origin().Cursor.Primary%9 == 4 }
-	down := false
+	var down atomic.Bool
 	for sink, batch := range map[types.SinkID]bool{"alerts": false, "archive": true} {
 		w.receiver(quakes, sink).deciding(func(_ context.Context, e types.SinkEvent) error {
 			switch {
-			case down:
+			case down.Load():
 				return errDown
 			case !batch && refuses(e):
 				return errRefused
@@ -164,12 +165,12 @@ func simulateWeek(t *testing.T, seed uint64, lines []string, list []quake, want 
 		case 4, 5, 6, 7:
 			require.NoError(t, inner.Resume(t.Context(), pause))
 		case 8:
-			down = true
+			down.Store(true)
 		case 9, 10:
-			down = false
+			down.Store(false)
 		}
 	}
-	down = false
+	down.Store(false)
 	for _, pause := range targets {
 		require.NoError(t, inner.Resume(t.Context(), pause))
 	}
