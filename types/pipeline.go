@@ -82,8 +82,8 @@ type SinkStatus struct {
 	Paused bool   `json:"paused"`
 	// Pending is the number of matches that wait for delivery.
 	Pending uint64 `json:"pending"`
-	// Delivered, DeadLettered and Duplicates count matches: what the sink took, what it gave up, and
-	// what the journal knew as delivered already. Retries counts attempts after a failure.
+	// Delivered, DeadLettered and Duplicates count matches: what the sink took, replays included,
+	// what it gave up, and what the journal knew as delivered already. Retries counts attempts after a failure.
 	Delivered    uint64 `json:"delivered"`
 	DeadLettered uint64 `json:"dead_lettered"`
 	Duplicates   uint64 `json:"duplicates"`

@@ -284,6 +284,9 @@ func (e *Engine) Sink(ctx context.Context, id types.PipelineID, sink types.SinkI
 	if err != nil {
 		return nil, err
 	}
+	if sink == SourceName {
+		return nil, ports.Errorf(ports.CodeNotFound, op, "what the source found is no event, so it cannot be delivered: mend it where it came from, and discard the letter")
+	}
 	names := map[types.SinkID]bool{}
 	for _, s := range u.config.Sinks {
 		if s.ID == sink {

@@ -1,8 +1,11 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/core/control"
+	"github.com/stowage-go/stowage/core/pipeline"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/flaky"
 	"github.com/stowage-go/stowage/types"
@@ -397,5 +401,50 @@ func TestASinkThatPanicsFails(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Contains(t, list[0].Reason, "panicked")
 		require.NotContains(t, list[0].Reason, "secret")
+	})
+}
+
+func TestTheLogSaysOnceThatASinkFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var said bytes.Buffer
+		w := newWorld()
+		w.receiver(quakes, "alerts").deciding(func(_ context.Context, e types.SinkEvent) error {
+			if e.Origin().Cursor.Primary <= 5 {
+				return errDown
+			}
+			return nil
+		})
+		w.stream(quakes).append(many(8)...)
+		w.stream(quakes).append("", "")
+		e := w.engineWith(t, pipeline.Options{Pipelines: []config.Pipeline{one()}, Log: slog.New(slog.NewTextHandler(&said, nil))})
+		settle()
+		require.NoError(t, e.Close(t.Context()))
+		require.Equal(t, 1, strings.Count(said.String(), "deliveries fail"))
+		require.Equal(t, 1, strings.Count(said.String(), "deliveries succeed again"))
+		require.Contains(t, said.String(), "dead_lettered=5")
+		require.Equal(t, 1, strings.Count(said.String(), "is no event"))
+		require.NotContains(t, said.String(), "mag")
+	})
+}
+
+func TestReplaysCountAsDeliveries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		w.receiver(quakes, "alerts").deciding(func(context.Context, types.SinkEvent) error { return errRefused })
+		w.stream(quakes).append(many(3)...)
+		e := w.engine(t, one())
+		settle()
+		handle, err := control.New(control.Options{Storage: w.storage, Sinks: e})
+		require.NoError(t, err)
+		_, err = handle.ReplayLetters(t.Context(), quakes, types.LetterSelection{})
+		require.NoError(t, err)
+		require.Zero(t, status(t, e, quakes).Sinks[0].Delivered)
+		w.receiver(quakes, "alerts").deciding(nil)
+		_, err = handle.ReplayLetters(t.Context(), quakes, types.LetterSelection{})
+		require.NoError(t, err)
+		s := status(t, e, quakes).Sinks[0]
+		require.EqualValues(t, 3, s.Delivered)
+		require.EqualValues(t, 3, s.DeadLettered)
+		require.EqualValues(t, 9, s.Latency.Count())
 	})
 }

@@ -21,6 +21,7 @@ type lane struct {
 	id       types.SinkID
 	retry    config.Retry
 	counters *sinkCounters
+	talk     talk
 	needs    []types.Pause // of whatever holds the lane up when it is paused
 
 	mu      sync.Mutex
@@ -138,6 +139,7 @@ func (l *lane) dispatch(entries []entry) error {
 			return errStopped
 		}
 		var first error // the failure of the first entry, if that is to be tried again
+		l.report(outcomes)
 		retry, progress := l.sort(entries, outcomes, failures)
 		if len(retry) > 0 {
 			first = retry[0].failure
@@ -231,6 +233,45 @@ func (l *lane) attempt(entries []entry) []error {
 		}
 	}
 	return outcomes
+}
+
+// report logs that the sink begins to fail, and that it works again.
+func (l *lane) report(outcomes []error) {
+	log := l.run.log.With("monitor", l.monitor, "sink", l.id)
+	for _, err := range outcomes {
+		if err != nil {
+			l.talk.failing(l.run.clock.Now(), func() {
+				log.Warn("deliveries fail; they are tried again where that may help, else they become dead letters", "error", err)
+			})
+			return
+		}
+	}
+	l.talk.works(func() {
+		log.Info("deliveries succeed again", "dead_lettered", l.counters.deadLettered.Load())
+	})
+}
+
+// talk keeps the log short where failures and successes take turns: it says that something fails once a
+// minute at most, and that it works again where it has said so.
+type talk struct {
+	said   bool
+	saidAt time.Time
+}
+
+func (t *talk) failing(now time.Time, say func()) {
+	if t.said || !t.saidAt.IsZero() && now.Sub(t.saidAt) < time.Minute {
+		return
+	}
+	t.said, t.saidAt = true, now
+	say()
+}
+
+func (t *talk) works(say func()) {
+	if !t.said {
+		return
+	}
+	t.said = false
+	say()
 }
 
 type failedEntry struct {

@@ -45,6 +45,7 @@ type run struct {
 	abort    context.CancelFunc
 
 	room chan struct{} // holds a token when the reader may go on
+	talk talk          // of what is no event
 
 	mu      sync.Mutex
 	failure error
@@ -405,6 +406,11 @@ func (r *run) refuse(bad []types.Event) error {
 		return err
 	}
 	r.counters.bad.Add(uint64(len(progress.DeadLetters)))
+	r.talk.failing(r.clock.Now(), func() {
+		first := progress.DeadLetters[0]
+		r.log.Warn("what stands in the stream is no event; it is a dead letter", "cursor", first.Cursor.String(), "reason", first.Reason)
+	})
+	r.talk.works(func() {})
 	return nil
 }
 

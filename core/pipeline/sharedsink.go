@@ -14,8 +14,10 @@ import (
 // sharedSink is an open sink of a pipeline, used by its lanes and by replays. Closing it waits for
 // whoever is in it, for a while.
 type sharedSink struct {
-	sink ports.Sink
-	name string // pipeline/sink
+	sink     ports.Sink
+	name     string // pipeline/sink
+	counters *sinkCounters
+	clock    ports.Clock
 
 	mu     sync.Mutex
 	users  int
@@ -24,8 +26,8 @@ type sharedSink struct {
 	idle   chan struct{} // closed when it is closed and nobody is in it
 }
 
-func newSharedSink(sink ports.Sink, name string) *sharedSink {
-	return &sharedSink{sink: sink, name: name, idle: make(chan struct{})}
+func newSharedSink(sink ports.Sink, name string, counters *sinkCounters, clock ports.Clock) *sharedSink {
+	return &sharedSink{sink: sink, name: name, counters: counters, clock: clock, idle: make(chan struct{})}
 }
 
 // enter reports whether the sink may be used. If so, leave has to be called.
@@ -52,9 +54,19 @@ func (s *sharedSink) leave() {
 	}
 }
 
-// Deliver implements ports.Sink.
+// Deliver implements ports.Sink, for replays. They count as other deliveries do.
 func (s *sharedSink) Deliver(ctx context.Context, event types.SinkEvent) error {
-	return s.deliver(ctx, []types.SinkEvent{event})[0]
+	began := s.clock.Now()
+	err := s.deliver(ctx, []types.SinkEvent{event})[0]
+	now := s.clock.Now()
+	s.counters.took(now.Sub(began))
+	switch {
+	case err == nil:
+		s.counters.delivered.Add(1)
+	case ctx.Err() == nil:
+		s.counters.failed(err, now)
+	}
+	return err
 }
 
 // batch is the most events that deliver takes.

@@ -75,6 +75,7 @@ func TestAPauseWaitsForNoOtherPipeline(t *testing.T) {
 
 // A source that gives events again may give one while it waits for its delivery.
 func TestAnEventThatComesAgainInABatchIsSentOnce(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ attempts, failing, received int }{
 		"and fails the second time": {5, 3, 2}, "and is given up": {1, 1, 1},
 	} {

@@ -177,7 +177,7 @@ func (u *unit) sink(ctx context.Context, s config.Sink) (*sharedSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := newSharedSink(sink, name)
+	shared := newSharedSink(sink, name, u.counters.sink(s.ID), u.engine.opts.Clock)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sinks[s.ID] = shared
