@@ -127,7 +127,7 @@ func (h *Handler) parseEvents(op string, header http.Header, body []byte) ([]typ
 	number := 0
 	for line := range bytes.Lines(body) {
 		number++
-		if line = bytes.TrimSpace(line); len(line) == 0 {
+		if line = bytes.Trim(line, " \t\r\n"); len(line) == 0 { // what JSON takes for white space
 			continue
 		}
 		if len(events) == MaxEvents {

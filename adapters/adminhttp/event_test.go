@@ -79,6 +79,7 @@ func TestOneBadEventRefusesThemAll(t *testing.T) {
 		large:                          {false, 400, "the event: it has 1048577 bytes"},
 		"1\n\n{" + secret + "\n3":      {true, 400, "line 3: it is not valid JSON"},
 		"1\n" + large:                  {true, 400, "line 2: it has 1048577 bytes"},
+		"1\n\u00a02":                   {true, 400, "line 2: it is not valid JSON"}, // JSON has no such white space
 		"\n \r\n\n":                    {true, 400, "the request has no event"},
 		strings.Repeat("1\n", adminhttp.MaxEvents+1): {true, 413, "line 10001: a request has at most 10000 events"},
 		strings.Repeat("\n", 8<<20+1):                {true, 413, "more than 8388608 bytes"},

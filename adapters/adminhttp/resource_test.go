@@ -236,6 +236,30 @@ func TestResourcesAreListedInPages(t *testing.T) {
 	}
 }
 
+// The configuration of a pipeline may hold the secret of a webhook, which would let a reader sign.
+func TestTheReadOnlyTokenShowsNoConfigurationOfPipelines(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const secret = "whsec_hunter2"
+	value := []byte(`{"sink":[{"id":"w","module":"webhook","url":"https://example.com","secret":"` + secret + `"}]}`)
+	_, err := r.storage.PutResource(t.Context(), types.PipelineKind, "signed", value, 0)
+	require.NoError(t, err)
+	_, err = r.storage.PutResource(t.Context(), "dashboard", "quakes", []byte("1"), 0)
+	require.NoError(t, err)
+	for _, path := range []string{"/v1/resources/pipeline", "/v1/resources/pipeline/signed", "/v1/resources/pipelin%65/signed"} {
+		status, _, body := r.do(t, "GET", path, "", reading)
+		refused(t, 403, ports.CodeAuthenticationFailed, status, body)
+		assert.NotContains(t, body, secret)
+		status, _, body = r.do(t, "GET", path, "")
+		assert.Equal(t, 200, status, path)
+		assert.Contains(t, body, secret)
+	}
+	for _, path := range []string{"/v1/resources", "/v1/resources/dashboard", "/v1/resources/dashboard/quakes"} {
+		status, _, _ := r.do(t, "GET", path, "", reading)
+		assert.Equal(t, 200, status, path)
+	}
+}
+
 func TestAPageOfHeavyResourcesEndsEarlyAndGoingOnReachesAll(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -246,7 +270,7 @@ func TestAPageOfHeavyResourcesEndsEarlyAndGoingOnReachesAll(t *testing.T) {
 		_, err := r.storage.PutResource(t.Context(), fixture.Kind, fmt.Sprintf("r%02d", i), value, 0)
 		require.NoError(t, err)
 	}
-	client := newClient(t, r.server.URL, readToken, adminhttp.ClientOptions{})
+	client := newClient(t, r.server.URL, adminToken, adminhttp.ClientOptions{})
 	var sizes []int
 	var ids []string
 	for after := ""; ; {

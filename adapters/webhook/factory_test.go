@@ -102,6 +102,9 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		url + "secret = \"t0ken\"\nsecret_file = \"t0ken\"": "in more than one of",
 		url + "secret_env = \"A\"\nsecret_file = \"a\"":     "in more than one of",
 
+		`url = "https://example.com:0/"`:     "the port of the url of example.com is no number from 1 to 65535",
+		`url = "https://example.com:65536/"`: "the port of the url of example.com is no number from 1 to 65535",
+
 		url + `headers = { "content-type" = "t0ken" }`:      "the header Content-Type is the sink's own",
 		url + `headers = { "Content-Length" = "t0ken" }`:    "the sink's own",
 		url + `headers = { Host = "t0ken" }`:                "the sink's own",

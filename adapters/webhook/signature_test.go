@@ -108,6 +108,17 @@ func TestVerify(t *testing.T) {
 	require.Error(t, Verify(good(), []byte(publishedBody), secrets, at.Add(2*time.Second), time.Second), "a tolerance of its own")
 }
 
+// Nobody has proved anything when signatures are looked at, so that many of them must not cost much: the
+// body is hashed once for each secret, not for each signature.
+func TestManySignaturesCostNoMoreThanOne(t *testing.T) {
+	t.Parallel()
+	header := signed(publishedID, publishedTimestamp, strings.Repeat("v1, ", 250_000)) // a megabyte, what a server takes
+	began := time.Now()
+	err := Verify(header, make([]byte, MaxBodyBytes), parse(t, publishedSecret), time.Unix(publishedTimestamp, 0), 0)
+	require.ErrorContains(t, err, "no signature")
+	require.Less(t, time.Since(began), 20*time.Second, "it takes milliseconds, or else minutes")
+}
+
 func TestParseSecretsRefuses(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -22,6 +22,8 @@ import (
 const (
 	maxRedirects   = 5
 	maxAnswerBytes = 64 << 10
+	// maxPlace is how many bytes of a URL stand in an error.
+	maxPlace = 512
 	// drainTime is how long the rest of an answer is waited for, so that its connection can be used
 	// again. The head has told the outcome by then.
 	drainTime = 500 * time.Millisecond
@@ -374,7 +376,9 @@ func cause(err error) error {
 		return fmt.Errorf("its certificate does not verify: %w", certificate.Err)
 	case errors.As(err, &name):
 		return name
-	case errors.As(err, &operation):
+	case errors.As(err, &operation) && operation.Op != "dial":
+		return fmt.Errorf("%s: %w", operation.Op, operation.Err) // the port on this side would make each failure another one
+	case operation != nil:
 		return operation
 	case errors.As(err, &record):
 		return errors.New("it does not speak TLS: see whether its scheme is http, not https")
@@ -388,9 +392,14 @@ func permanent(op, format string, args ...any) error {
 	return ports.Errorf(ports.CodeBackendFailed, op, format, args...).WithClass(ports.Permanent)
 }
 
-// place is a URL as errors show it: without its query, which may hold a secret.
+// place is a URL as errors show it: without its query, which may hold a secret, and cut where it is long,
+// because a receiver redirects to any path.
 func place(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	text := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+	if len(text) > maxPlace {
+		return strings.ToValidUTF8(text[:maxPlace], "") + "…"
+	}
+	return text
 }
 
 // text is a status with its name.

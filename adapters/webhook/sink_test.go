@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -272,12 +273,55 @@ func TestSinkFollowsRedirectsOnItsHostOnly(t *testing.T) {
 		require.NotContains(t, err.Error(), "t0ken")
 		<-got
 	}
+	require.NoError(t, deliver("/307", "/"+strings.Repeat("long", 2000)))
+	<-got
+	<-got
 	err := deliver("/302", "/final")
 	require.ErrorContains(t, err, "another request than a POST")
 	require.False(t, ports.IsTransient(err))
 	<-got
 	require.Zero(t, elsewhere.Load())
 	require.Empty(t, got)
+}
+
+// A receiver redirects to any path, and errors are shown, logged and stored.
+func TestAnErrorDoesNotGrowWithARedirect(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Location", "/"+strings.Repeat("%C3%A4", 5000))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	err := newSink(t, Options{URL: server.URL}).Deliver(t.Context(), matchEvent(1))
+	require.ErrorContains(t, err, "%C3%A4%")
+	require.ErrorContains(t, err, "answered 400 Bad Request")
+	require.Less(t, len(err.Error()), 1000)
+}
+
+// The failures of many connections read alike, or each would be another line in the log.
+func TestAFailedConnectionIsToldWithoutItsPort(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			err = errors.Join(connection.(*net.TCPConn).SetLinger(0), connection.Close())
+		}
+		if err != nil {
+			t.Errorf("the connection cannot be reset: %v", err)
+		}
+	})
+	var said []string
+	for range 2 {
+		err := newSink(t, Options{URL: server.URL}).Deliver(t.Context(), matchEvent(1))
+		require.ErrorIs(t, err, ports.ErrOutcomeUnknown)
+		require.ErrorContains(t, err, "connection reset by peer")
+		said = append(said, err.Error())
+	}
+	require.Equal(t, said[0], said[1])
 }
 
 func TestSinkEndsRoundsOfRedirects(t *testing.T) {
