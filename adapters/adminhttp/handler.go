@@ -207,7 +207,7 @@ func (h *Handler) dispatch(methods map[string]route) http.HandlerFunc {
 		if !known {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			ports.Refuse(w, r, h.Log, ports.WithStatus(
-				ports.Errorf(ports.CodeInvalidInput, "admin.request", "the method is none of %s", strings.Join(allowed, ", ")), http.StatusMethodNotAllowed))
+				ports.Errorf(ports.CodeInvalidInput, "admin.request", "this path takes no %s: use %s", r.Method, strings.Join(allowed, ", ")), http.StatusMethodNotAllowed))
 			return
 		}
 		if err = route.checkQuery(r); err == nil {

@@ -111,7 +111,11 @@ func (set settings) secrets(env ports.Env) (Secrets, error) {
 		}
 		return secrets, nil
 	case set.SecretEnv != "":
-		secrets, err := ParseSecrets(os.Getenv(set.SecretEnv))
+		text, there := os.LookupEnv(set.SecretEnv)
+		if !there {
+			return nil, refuse("the variable %s (secret_env) is not set: set it where the daemon is started, to the secret of the receiver", set.SecretEnv)
+		}
+		secrets, err := ParseSecrets(text)
 		if err != nil {
 			return nil, refuse("the environment variable %s (secret_env) cannot be used: %w", set.SecretEnv, err)
 		}

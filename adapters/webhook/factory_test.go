@@ -98,7 +98,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		url + `secrets = "a"`:                 "",
 		url + `secret = "t0ken"`:              "the key secret cannot be used",
 		url + `secret_file = "none"`:          "state/none (secret_file) cannot be used",
-		url + `secret_env = "NO_SUCH_SECRET"`: "the environment variable NO_SUCH_SECRET (secret_env) cannot be used",
+		url + `secret_env = "NO_SUCH_SECRET"`: "the variable NO_SUCH_SECRET (secret_env) is not set",
 		url + "secret = \"t0ken\"\nsecret_file = \"t0ken\"": "in more than one of",
 		url + "secret_env = \"A\"\nsecret_file = \"a\"":     "in more than one of",
 

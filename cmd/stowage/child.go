@@ -93,7 +93,11 @@ func childFailure(cmd *exec.Cmd, said string, err error) error {
 	if !found || code <= 0 {
 		return exitf(exitFailed, "the receiver did not start: it said %q and ended with %v (%w)", said, cmd.ProcessState, err)
 	}
-	return exitf(code, "the receiver did not start: %s", strings.ReplaceAll(reason, "--listen", "--receiver-listen"))
+	reason = strings.ReplaceAll(reason, "--listen", "--receiver-listen")
+	if code == exitUnavailable {
+		reason += ", or make run ARGS='--receiver-listen HOST:PORT'"
+	}
+	return exitf(code, "the receiver did not start: %s", reason)
 }
 
 // follow passes on what a receiver says until it ends.

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
@@ -511,4 +512,49 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, d.err, &exit)
 	assert.Equal(t, exitFailed, exit.ExitCode())
+}
+
+// A request that was there before the pipelines were finds them: a producer takes "there is no such
+// pipeline" for final.
+func TestTheFirstRequestFindsThePipelines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg, err := config.Parse(filepath.Join(dir, "stowage.toml"), []byte(`
+http.listen = "127.0.0.1:0"
+[[pipeline]]
+id = "tides"
+source = { module = "http" }
+[[pipeline.monitor]]
+id = "all"
+sinks = ["file"]
+[[pipeline.sink]]
+id = "file"
+module = "ndjson"
+path = "matches.ndjson"
+`))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	d, err := startDaemon(ctx, cfg, "", func(string) string { return "" }, fixture.Logger(t))
+	require.NoError(t, err)
+	token, err := readToken(adminTokenFile(cfg.StateDir))
+	require.NoError(t, err)
+	const waiting = 4
+	var connections []net.Conn
+	for range waiting {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", d.listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, c.Close()) })
+		_, err = fmt.Fprintf(c, "GET /v1/pipelines/tides HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", token)
+		require.NoError(t, err)
+		connections = append(connections, c)
+	}
+	done := make(chan error, 1)
+	go func() { done <- d.run(ctx) }()
+	for _, c := range connections {
+		status, err := bufio.NewReader(c).ReadString('\n')
+		assert.NoError(t, err)
+		assert.Equal(t, "HTTP/1.0 200 OK\r\n", status)
+	}
+	stop()
+	require.NoError(t, <-done)
 }

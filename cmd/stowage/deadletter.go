@@ -19,7 +19,7 @@ letter stays until a replay has delivered it, or until it is discarded.`,
 		`  stowage deadletter list
   stowage deadletter list earthquakes --sink alerts
   stowage deadletter replay earthquakes --sink alerts --yes
-  stowage deadletter discard earthquakes 4f2a`,
+  stowage deadletter discard earthquakes MATCH_ID`,
 		deadLetterListCommand(a),
 		deadLetterShowCommand(a),
 		deadLetterReplayCommand(a),
@@ -135,7 +135,7 @@ func listLetters(ctx context.Context, a *app, client operatorClient, pipeline ty
 		query = types.LetterQuery{After: items[len(items)-1].Position}
 	}
 	if format == formatTable && int64(skip+len(items)) < total {
-		defer fmt.Fprintf(a.err, "%d of %d letters are shown: go on with --skip %d\n", len(items), total, skip+len(items))
+		defer fmt.Fprintf(a.err, "%d of %s are shown: go on with --skip %d\n", len(items), letters(total, "letter"), skip+len(items))
 	}
 	return emit(a.out, format, data{
 		whole: struct {
@@ -161,22 +161,35 @@ func letterTable(t *table, items []letterItem) {
 
 func deadLetterShowCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show PIPELINE MATCH",
+		Use:   "show PIPELINE MATCH_ID",
 		Short: "Show one dead letter with its payload",
 		Long: `Show one dead letter, as JSON, with the payload that a replay would deliver. A letter of an older file
-may have none.`,
-		Example: `  stowage deadletter show earthquakes 4f2a`,
+may have none. MATCH_ID is the whole id, 40 digits by custom, as "stowage dlq list PIPELINE" shows it.`,
+		Example: `  stowage deadletter show earthquakes MATCH_ID`,
 		Args:    cobra.ExactArgs(2),
 	}
 	output := outputFlag(cmd, formatJSON, formatJSONL)
 	return operation(a, cmd, func(client operatorClient, args []string) error {
 		letter, err := client.Letter(cmd.Context(), types.PipelineID(args[0]), types.MatchID(args[1]))
 		if err != nil {
-			return err
+			return wholeID(err, args[0], args[1])
 		}
 		return emit(a.out, output.value, data{whole: newLetterItem(letter)})
 	})
 }
+
+// wholeID says of a letter that was not found that its id may have been cut. The ids that pipelines give
+// have 40 digits; a NOT_FOUND of one that is whole is about something else.
+func wholeID(err error, pipeline, match string) error {
+	var e *ports.Error
+	if !errors.As(err, &e) || e.Code != ports.CodeNotFound || len(match) == matchDigits {
+		return err
+	}
+	return fmt.Errorf("%w: give the whole id, as \"stowage dlq list %s\" shows it", err, pipeline)
+}
+
+// matchDigits is how long the ids of [types.NewMatchID] are.
+const matchDigits = 40
 
 // bulk is what replay and discard have in common.
 type bulk struct {
@@ -187,7 +200,7 @@ type bulk struct {
 
 func deadLetterReplayCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "replay PIPELINE [MATCH...]",
+		Use:   "replay PIPELINE [MATCH_ID...]",
 		Short: "Deliver dead letters again",
 		Long: `Deliver dead letters to their sinks again: those that are named, those that the filters pick, or --all.
 A letter that was delivered is removed; one whose sink fails stays, with one attempt more and the new
@@ -198,7 +211,7 @@ terminal it asks before it begins; elsewhere it wants --yes. --dry-run counts on
 if some were delivered and others were not, also when the daemon stopped or its storage failed in the
 middle; it is 7 when the connection broke, and letters may have been delivered. What is left may be
 replayed again.`,
-		Example: `  stowage deadletter replay earthquakes 4f2a
+		Example: `  stowage deadletter replay earthquakes MATCH_ID
   stowage deadletter replay earthquakes --sink alerts --dry-run
   stowage dlq replay earthquakes --all --yes`,
 		Args: cobra.MinimumNArgs(1),
@@ -208,14 +221,14 @@ replayed again.`,
 
 func deadLetterDiscardCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "discard PIPELINE [MATCH...]",
+		Use:   "discard PIPELINE [MATCH_ID...]",
 		Short: "Remove dead letters without delivering them",
 		Long: `Remove dead letters for good: those that are named, those that the filters pick, or --all.
 
 With filters or --all the command first counts the letters; it touches none that arrives later. On a
 terminal it asks before it begins; elsewhere it wants --yes. --dry-run counts only. The exit code is 8
 if some were discarded and others were not, 7 when the connection broke.`,
-		Example: `  stowage deadletter discard earthquakes 4f2a
+		Example: `  stowage deadletter discard earthquakes MATCH_ID
   stowage deadletter discard earthquakes --reason 'no such channel' --dry-run
   stowage dlq discard earthquakes --all --yes`,
 		Args: cobra.MinimumNArgs(1),
@@ -256,13 +269,13 @@ func bulkCommand(a *app, cmd *cobra.Command, b bulk) *cobra.Command {
 					Count   int64 `json:"count"`
 					Through int64 `json:"through"`
 				}{preview.Count, preview.Through},
-				table: func(t *table) { t.row(fmt.Sprintf("%d letters would be %s", preview.Count, b.done)) },
+				table: func(t *table) { t.row(fmt.Sprintf("%s would be %s", letters(preview.Count, "letter"), b.done)) },
 			})
 		}
 		if preview.Count == 0 {
 			return b.report(a, output.value, types.BulkResult{})
 		}
-		if err := a.confirm(ctx, *yes, fmt.Sprintf("%d dead letters of %s will be %s. Go on?", preview.Count, pipeline, b.done)); err != nil {
+		if err := a.confirm(ctx, *yes, fmt.Sprintf("%s of %s will be %s. Go on?", letters(preview.Count, "dead letter"), pipeline, b.done)); err != nil {
 			return err
 		}
 		result, err := b.many(client, ctx, pipeline, types.LetterSelection{Filter: *filter, Through: preview.Through})
@@ -302,7 +315,7 @@ func (b bulk) each(ctx context.Context, a *app, client operatorClient, pipeline 
 	}
 	if len(named) == 1 {
 		if err := b.one(client, ctx, pipeline, types.MatchID(named[0])); err != nil {
-			return err
+			return wholeID(err, string(pipeline), named[0])
 		}
 		return b.report(a, format, types.BulkResult{Done: 1})
 	}
@@ -320,6 +333,14 @@ func (b bulk) each(ctx context.Context, a *app, client operatorClient, pipeline 
 		result.Failures = append(result.Failures, types.LetterFailure{MatchID: types.MatchID(name), Err: err})
 	}
 	return b.report(a, format, result)
+}
+
+// letters counts what is called so.
+func letters(n int64, name string) string {
+	if n != 1 {
+		name += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + name
 }
 
 type failureItem struct {

@@ -88,6 +88,20 @@ func (p *pagedLetters) Letters(_ context.Context, _ types.PipelineID, _ types.Le
 	return page, nil
 }
 
+// A letter is replayed by its whole id, so the list has it whole.
+func TestTheListHasWholeMatchIDs(t *testing.T) {
+	t.Parallel()
+	a, read := filedApp(t)
+	id := types.NewMatchID("quakes", "strong", "alerts", "us1")
+	require.Len(t, string(id), matchDigits)
+	letter := fixture.DeadLetter(1)
+	letter.MatchID = id
+	item := newLetterItem(types.StoredLetter{Position: 1, Letter: letter})
+	require.NoError(t, emit(a.out, formatTable, data{table: func(t *table) { letterTable(t, []letterItem{item}) }}))
+	out, _ := read()
+	assert.Contains(t, out, "\n"+string(id)+"  ")
+}
+
 // Many letters come in pages, each behind the last one, and none is looked for twice.
 func TestManyLettersAreListedInPages(t *testing.T) {
 	t.Parallel()

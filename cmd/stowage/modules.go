@@ -5,9 +5,11 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stowage-go/stowage/core/catalog"
 	"github.com/stowage-go/stowage/ports"
 )
 
@@ -26,7 +28,8 @@ func modulesCommand(a *app) *cobra.Command {
 		Long: `List the modules that a configuration can name, for the storage, key-value stores, queues, and the
 sources and sinks of pipelines. "modules show" prints a complete configuration that uses one, with all its keys.`,
 		Example: `  stowage modules
-  stowage modules show localkv`,
+  stowage modules show localkv
+  stowage modules show ndjson --kind sink`,
 		Args: cobra.NoArgs,
 	}
 	output := outputFlag(cmd)
@@ -53,32 +56,44 @@ sources and sinks of pipelines. "modules show" prints a complete configuration t
 }
 
 func moduleShowCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "show NAME",
-		Short:   "Print a configuration that uses a module",
-		Long:    `Print a complete stowage.toml that uses the module, with all its keys and their defaults.`,
-		Example: `  stowage modules show localqueue > stowage.toml`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			found := false
-			for _, m := range moduleList() {
-				if m.Name != args[0] {
-					continue
-				}
-				if found {
-					fmt.Fprintln(a.out)
-				}
-				found = true
-				if _, err := io.WriteString(a.out, m.Example); err != nil {
-					return fmt.Errorf("write the example: %w", err)
-				}
-			}
-			if !found {
-				return ports.Errorf(ports.CodeNotFound, "modules.show", "there is no module %q: \"stowage modules\" lists them", args[0])
-			}
-			return nil
-		},
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Print a configuration that uses a module",
+		Long: `Print a complete stowage.toml that uses the module, with all its keys and their defaults. A name may be
+that of modules of several kinds: --kind says which one is meant.`,
+		Example: `  stowage modules show localqueue > stowage.toml
+  stowage modules show ndjson --kind source`,
+		Args: cobra.ExactArgs(1),
 	}
+	kinds := []string{string(catalog.KindSource), string(catalog.KindSink), string(catalog.KindQueue), string(catalog.KindStorage), string(catalog.KindKv)}
+	kind := &choice{allowed: kinds}
+	cmd.Flags().Var(kind, "kind", "kind of the module; needed where a name has several")
+	if err := cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("stowage: " + err.Error()) // the flag was added one line above
+	}
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		var found []module
+		var commands []string
+		for _, m := range moduleList() {
+			if m.Name == args[0] && (kind.value == "" || m.Kind == kind.value) {
+				found = append(found, m)
+				commands = append(commands, fmt.Sprintf("stowage modules show %s --kind %s", m.Name, m.Kind))
+			}
+		}
+		switch {
+		case len(found) == 0 && kind.value != "":
+			return ports.Errorf(ports.CodeNotFound, "modules.show", "there is no module %q of the kind %s: \"stowage modules\" lists them", args[0], kind.value)
+		case len(found) == 0:
+			return ports.Errorf(ports.CodeNotFound, "modules.show", "there is no module %q: \"stowage modules\" lists them", args[0])
+		case len(found) > 1:
+			return usagef("modules of %d kinds have the name %s: say which one you mean, with %s", len(found), args[0], strings.Join(commands, ", or "))
+		}
+		if _, err := io.WriteString(a.out, found[0].Example); err != nil {
+			return fmt.Errorf("write the example: %w", err)
+		}
+		return nil
+	}
+	return cmd
 }
 
 // versions is what "stowage version" says.

@@ -417,8 +417,8 @@ func pipelinePostCommand(a *app) *cobra.Command {
 standard input for - or without one. Blank lines are passed over. What is accepted is durable.
 
 The lines go in batches, each as a whole or not at all. The first failure, a line that is no JSON among
-them, ends the command, which says how many events were accepted and the line to go on with; the exit code
-is 8 then if there were any, and 7 if nobody knows of the last batch.
+them, ends the command, which says how many events were accepted, which line is bad, and the line to go on
+with; the exit code is 8 then if some were accepted, and 7 if nobody knows of the last batch.
 
 The token is that of the pipeline, or the admin token: --token-file, else $` + envToken + `, else what the state
 directory has.`,
@@ -481,7 +481,8 @@ type eventPoster struct {
 	bytes    int
 	first    int // the line of the batch's first event
 	accepted int
-	stopped  int // the line to go on with after a failure
+	stopped  int  // the line to go on with after a failure
+	bad      bool // whether that line is what failed
 }
 
 func (p *eventPoster) run(ctx context.Context) error {
@@ -502,7 +503,9 @@ func (p *eventPoster) run(ctx context.Context) error {
 		event, err := eventOf(l)
 		if err != nil {
 			// What was read before is good, and goes in before the failure is reported.
-			return errors.Join(p.flush(ctx), p.stopAt(l.number, err))
+			flushed := p.flush(ctx)
+			p.bad = flushed == nil
+			return errors.Join(flushed, p.stopAt(l.number, err))
 		}
 		if len(p.batch) == 0 {
 			p.first = l.number
@@ -568,7 +571,7 @@ func (p *eventPoster) report(a *app, format string, err error) error {
 		table: func(t *table) {
 			t.row(fmt.Sprintf("accepted %d", p.accepted))
 			if p.stopped > 0 {
-				t.row(fmt.Sprintf("stopped: go on with --from-line %d", p.stopped))
+				t.row("stopped: " + p.advice(err))
 			}
 		},
 	})
@@ -579,6 +582,22 @@ func (p *eventPoster) report(a *app, format string, err error) error {
 		return &exitError{exitPartly, errors.Join(err, printed)}
 	}
 	return errors.Join(err, printed)
+}
+
+// advice says what to do after a failure. Where the pipeline takes no events, or there is none, going on
+// would fail in the same way.
+func (p *eventPoster) advice(err error) string {
+	var e *ports.Error
+	refused := errors.As(err, &e) && (e.Code == ports.CodeNotFound || e.Code == ports.CodeAuthenticationFailed || e.Code == ports.CodeInvalidInput)
+	switch {
+	case p.bad && p.accepted == 0:
+		return fmt.Sprintf("line %d is bad, and nothing of this call was accepted: mend the line, and go on with --from-line %d", p.stopped, p.stopped)
+	case p.bad:
+		return fmt.Sprintf("line %d is bad, and nothing from it on was accepted: mend the line, and go on with --from-line %d", p.stopped, p.stopped)
+	case refused && p.accepted == 0:
+		return "nothing of this call was accepted"
+	}
+	return fmt.Sprintf("go on with --from-line %d", p.stopped)
 }
 
 // shortened cuts a text to so many characters, the last of which says so.

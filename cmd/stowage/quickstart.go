@@ -36,6 +36,7 @@ const (
 
 	// quickstartSpeed takes about a minute for the week.
 	quickstartSpeed = 30
+	maxSpeed        = 1_000_000
 
 	drawEvery  = 250 * time.Millisecond
 	printEvery = 3 * time.Second
@@ -75,8 +76,8 @@ stopped; to begin anew, remove the state directory. The logs are in it.`,
 	flags.Float64Var(&opts.speed, "speed", quickstartSpeed, "earthquakes a second; 0 feeds all at once")
 	flags.BoolVar(&opts.noReceiver, "no-receiver", false, "begin with the receiver stopped; r and Enter starts it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if opts.speed < 0 {
-			return usagef("--speed is %v: give earthquakes a second, or 0 for all at once", opts.speed)
+		if !(opts.speed >= 0 && opts.speed <= maxSpeed) { // NaN is refused too
+			return usagef("--speed is %v: give earthquakes a second, up to %d, or 0 for all at once", opts.speed, maxSpeed)
 		}
 		q, err := newQuickstart(a, opts)
 		if err != nil {
@@ -95,7 +96,9 @@ type quickstart struct {
 	text     []byte // of it
 	stateDir string
 	feed     *feeder
-	child    *receiverChild
+	// fedBefore is how many earthquakes the file had when the run began.
+	fedBefore int
+	child     *receiverChild
 
 	client operatorClient // of the daemon, once there is one
 	server string
@@ -135,8 +138,11 @@ func newQuickstart(a *app, opts quickstartOptions) (*quickstart, error) {
 	if err := makeWebhookSecret(filepath.Join(q.stateDir, quickstartSecret)); err != nil {
 		return nil, err
 	}
-	q.feed, err = newFeeder(events, filepath.Join(q.stateDir, quickstartEvents))
-	return q, err
+	if q.feed, err = newFeeder(events, filepath.Join(q.stateDir, quickstartEvents)); err != nil {
+		return nil, err
+	}
+	q.fedBefore = q.feed.count()
+	return q, nil
 }
 
 func notInAClone(path string, err error) error {
@@ -163,22 +169,32 @@ func (q *quickstart) configuration(receiver string) (*config.Config, error) {
 	return cfg, err
 }
 
-// makeWebhookSecret writes a secret for signatures, unless there is one.
-func makeWebhookSecret(path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+// makeWebhookSecret writes a secret for signatures, unless there is one. It is written to a file of another
+// name and linked to its place, so that nobody ever reads half of one, and the first of many wins.
+func makeWebhookSecret(path string) (err error) {
+	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make the secret of the webhook: %w", err)
+		}
+	}()
+	file, err := os.CreateTemp(filepath.Dir(path), ".webhook-secret-*") // mode 0600
 	if err != nil {
-		return fmt.Errorf("make the secret of the webhook: %w", err)
+		return err
 	}
+	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
 	random := make([]byte, 32)
 	_, err = rand.Read(random)
 	if err == nil {
 		_, err = fmt.Fprintf(file, "whsec_%s\n", base64.StdEncoding.EncodeToString(random))
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(fmt.Errorf("make the secret of the webhook: %w", err), os.Remove(path))
+		return err
+	}
+	if err := os.Link(file.Name(), path); !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return nil
 }
@@ -215,6 +231,9 @@ func (q *quickstart) run(ctx context.Context) (err error) {
 		return err
 	}
 	d, err := startDaemon(ctx, cfg, "", q.app.getenv, slog.New(slog.NewTextHandler(log, nil)))
+	if errors.Is(err, errAddressTaken) {
+		return fmt.Errorf("%w, or make run ARGS='--listen HOST:PORT'", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -367,6 +386,12 @@ func (q *quickstart) look(ctx context.Context, before snapshot, elapsed time.Dur
 	if err == nil {
 		now.status = status
 		now.read, now.saved = q.reached(status.Read), q.reached(status.Checkpoint)
+		if !before.begun && (status.Read != nil || status.Checkpoint != nil) {
+			now.begun, now.before = true, min(q.fedBefore, now.saved)
+			if status.Read != nil {
+				now.before = min(q.fedBefore, max(0, now.read-int(status.Events+status.BadEvents)))
+			}
+		}
 	}
 	counts, err := q.client.LetterCounts(limited)
 	if err == nil {
@@ -396,7 +421,9 @@ func (q *quickstart) reached(c *types.Cursor) int {
 type snapshot struct {
 	elapsed     time.Duration
 	fed, total  int
-	read, saved int // earthquakes up to the cursors
+	read, saved int  // earthquakes up to the cursors
+	before      int  // of those, how many an earlier run has read
+	begun       bool // whether that is known
 	status      types.PipelineStatus
 	letters     int64
 	pid         int // of the receiver, 0 where it is stopped
@@ -439,11 +466,10 @@ func (q *quickstart) guide() []string {
 			state = relative
 		}
 	}
-	exports := "export " + envStateDir + "=" + shellQuote(state)
+	lines := []string{"export " + envStateDir + "=" + shellQuote(state)}
 	if q.server != defaultServer {
-		exports += " " + envServer + "=" + q.server
+		lines = append(lines, "export "+envServer+"="+q.server)
 	}
-	lines := []string{exports}
 	for _, try := range [][2]string{
 		{"pipeline show %s", "all of it"},
 		{"dlq list %s", "what the receiver missed"},
@@ -513,8 +539,17 @@ func (s snapshot) plain() string {
 		receiver = fmt.Sprintf("up (pid %d)", s.pid)
 	}
 	return fmt.Sprintf("fed %s of %s, read %s, checkpoint %s, matches %d, emissions %d, delivered %d, waiting %d, duplicates %d, dead letters %d, receiver %s, received %d",
-		thousands(s.fed), thousands(s.total), thousands(s.read), thousands(s.saved), total.matches, total.emissions, total.delivered,
+		thousands(s.fed), thousands(s.total), s.readHere("%s in this run (%s before)"), thousands(s.saved), total.matches, total.emissions, total.delivered,
 		total.waiting, total.doubles, s.letters, receiver, s.received.taken)
+}
+
+// readHere is how many earthquakes this run has read, in a format that says how many an earlier one had,
+// where there was one.
+func (s snapshot) readHere(both string) string {
+	if s.before == 0 {
+		return thousands(s.read)
+	}
+	return fmt.Sprintf(both, thousands(max(0, s.read-s.before)), thousands(s.before))
 }
 
 // screenView redraws one screen.
@@ -544,18 +579,22 @@ func (s snapshot) screen(guide []string, height int) []string {
 		"Stowage quickstart: a week of earthquakes goes through a pipeline      " + clock(s.elapsed),
 		"",
 		fmt.Sprintf("  file      [%s] %s of %s fed", bar(s.fed, s.total, 40), thousands(s.fed), thousands(s.total)),
-		fmt.Sprintf("  pipeline  %s: read %s, checkpoint at %s, lag %s", firstOf(string(p.State), "starting"), thousands(s.read), thousands(s.saved), lagOf(p)),
+		fmt.Sprintf("  pipeline  %s: read %s, checkpoint at %s, lag %s", firstOf(string(p.State), "starting"), s.readHere("%s (%s before)"), thousands(s.saved), lagOf(p)),
 	}
 	if p.Error != "" {
 		head = append(head, "            "+oneLine(p.Error))
 	}
-	head = append(head, "", "  monitor           matches  from gate  errors")
-	for _, m := range p.Monitors {
-		head = append(head, fmt.Sprintf("  %-16s %8s %10s %7s%s", m.ID, thousands(m.Matches), emitted(m), thousands(m.Errors), paused(m.Paused)))
+	counts := ""
+	if s.before > 0 {
+		counts = "    (all counts are of this run)"
 	}
-	head = append(head, "", "  sink            delivered    waiting  retries  duplicates  dead-lettered")
+	head = append(head, "", "  monitor          matches  from gate  errors"+counts)
+	for _, m := range p.Monitors {
+		head = append(head, fmt.Sprintf("  %-15s %8s %10s %7s%s", m.ID, thousands(m.Matches), emitted(m), thousands(m.Errors), paused(m.Paused)))
+	}
+	head = append(head, "", "  sink           delivered  waiting  retries  duplicates  dead-lettered")
 	for _, sink := range p.Sinks {
-		head = append(head, fmt.Sprintf("  %-16s %8s %10s %8s %11s %14s%s", sink.ID, thousands(sink.Delivered), thousands(sink.Pending), thousands(sink.Retries),
+		head = append(head, fmt.Sprintf("  %-15s %8s %8s %8s %11s %14s%s", sink.ID, thousands(sink.Delivered), thousands(sink.Pending), thousands(sink.Retries),
 			thousands(sink.Duplicates), thousands(sink.DeadLettered), paused(sink.Paused)))
 	}
 	receiver, kill := "stopped", ""

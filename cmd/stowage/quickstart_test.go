@@ -291,6 +291,7 @@ func TestQuickstart(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1707, bytes.Count(fed, []byte("\n")))
 	assert.Len(t, again.received(t), 85)
+	require.Eventually(t, func() bool { return strings.Contains(again.printed(), "read 0 in this run (1,707 before)") }, time.Minute, 20*time.Millisecond)
 
 	// A sink that is paused waits, and goes on.
 	again.command(t, "pause", "sink", "earthquakes/alerts")
@@ -403,8 +404,10 @@ func TestWhatKeepsAQuickstartFromStartingIsSaid(t *testing.T) {
 	}{
 		{[]string{"quickstart"}, exitNotFound, "at the root of a clone"},
 		{append(slices.Clone(base), "--speed", "-1"), exitUsage, "--speed is -1"},
-		{append(slices.Clone(base), "--listen", taken.Addr().String()), exitUnavailable, "choose another address with --listen"},
-		{append(slices.Clone(base), "--receiver-listen", taken.Addr().String()), exitUnavailable, "choose another address with --receiver-listen"},
+		{append(slices.Clone(base), "--speed", "NaN"), exitUsage, "--speed is NaN"},
+		{append(slices.Clone(base), "--speed", "1e300"), exitUsage, "--speed is 1e+300"},
+		{append(slices.Clone(base), "--listen", taken.Addr().String()), exitUnavailable, "maybe another daemon; stop it, or choose another address with --listen, or make run ARGS='--listen HOST:PORT'"},
+		{append(slices.Clone(base), "--receiver-listen", taken.Addr().String()), exitUnavailable, "maybe another receiver; stop it, or choose another address with --receiver-listen, or make run ARGS='--receiver-listen HOST:PORT'"},
 		{append(slices.Clone(base), "--state-dir", filepath.Join(dir, "other")), exitPrecondition, "holds something else than the earthquakes"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -440,7 +443,7 @@ func TestQuickstartOnATerminal(t *testing.T) {
 	shown := func(text string) func() bool {
 		return func() bool { return strings.Contains(output.String(), text) }
 	}
-	require.Eventually(t, shown("alerts                 85"), time.Minute, 50*time.Millisecond, "%v", output)
+	require.Eventually(t, shown("alerts                85"), time.Minute, 50*time.Millisecond, "%v", output)
 	require.Eventually(t, shown("all 1,707 earthquakes have been fed"), time.Minute, 50*time.Millisecond, "%v", output)
 	_, err = io.WriteString(stdin, "r\n")
 	require.NoError(t, err)
@@ -457,7 +460,7 @@ func TestQuickstartOnATerminal(t *testing.T) {
 	text := output.String()
 	assert.Contains(t, text, "\x1b[2J\x1b[H")
 	assert.Contains(t, text, "\x1b7\x1b[H")
-	for _, want := range []string{"Stowage quickstart", "[========================================] 1,707 of 1,707 fed", "strong                 85          -       0", "swarm                 297", "M 4.7  7km E of Hualian, Taiwan", "dlq replay earthquakes --all", "curl -s http://127.0.0.1:"} {
+	for _, want := range []string{"Stowage quickstart", "[========================================] 1,707 of 1,707 fed", "strong                85          -       0", "swarm                297", "M 4.7  7km E of Hualian, Taiwan", "dlq replay earthquakes --all", "curl -s http://127.0.0.1:"} {
 		assert.Contains(t, text, want)
 	}
 }
@@ -478,4 +481,35 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// Runs that begin at the same time read one secret, and a whole one.
+func TestTheSecretOfTheQuickstartIsNeverHalf(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, quickstartSecret)
+		const racers = 8
+		var texts [racers]string
+		var all sync.WaitGroup
+		for i := range racers {
+			all.Go(func() {
+				assert.NoError(t, makeWebhookSecret(path))
+				text, err := os.ReadFile(path)
+				assert.NoError(t, err)
+				texts[i] = string(text)
+			})
+		}
+		all.Wait()
+		assert.Len(t, texts[0], len("whsec_")+44+1)
+		for _, text := range texts {
+			assert.Equal(t, texts[0], text)
+		}
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		assert.Len(t, entries, 1, "nothing is left beside it")
+	}
 }

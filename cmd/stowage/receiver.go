@@ -232,7 +232,7 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (r *hookReceiver) serve(ctx context.Context, a *app, address string) error {
-	listener, err := listen(ctx, address)
+	listener, err := listen(ctx, address, "receiver")
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,8 @@ func TestTheScreenFits(t *testing.T) {
 	s := exampleSnapshot()
 	all := strings.Join(s.screen(guide, 60), "\n")
 	for _, want := range []string{
-		"1,200 of 1,707 fed", "running: read 1,198, checkpoint at 1,190, lag 300ms", "swarm               1,302         12       0  paused",
-		"alerts                 59          0        6           0              2", "dead letters now: 2", "up (http://127.0.0.1:9000, pid 4711), took 60, 1 of them twice",
+		"1,200 of 1,707 fed", "running: read 1,198, checkpoint at 1,190, lag 300ms", "swarm              1,302         12       0  paused",
+		"alerts                59        0        6           0              2", "dead letters now: 2", "up (http://127.0.0.1:9000, pid 4711), took 60, 1 of them twice",
 		`strong  2018-01-31 02:00:31  M 5.30 50km NNW of \x1b[31mSangiang`, "(3 hits)  (again)", "(or: kill 4711)", "    two",
 	} {
 		assert.Contains(t, all, want)
@@ -60,6 +60,40 @@ func TestTheScreenFits(t *testing.T) {
 	for _, line := range short {
 		assert.Less(t, utf8.RuneCountInString(line), 80)
 	}
+}
+
+// On a terminal of 80 by 24 all that there is to try is shown, and nothing is cut, also where other ports
+// make it longer, something is paused, and an earlier run has read a part.
+func TestTheScreenFitsASmallTerminal(t *testing.T) {
+	t.Parallel()
+	q := quickstart{stateDir: "stowage-data/quickstart", server: "http://127.0.0.1:18000"}
+	guide := q.guide()
+	assert.Equal(t, "export STOWAGE_STATE_DIR=stowage-data/quickstart", guide[0])
+	assert.Equal(t, "export STOWAGE_SERVER=http://127.0.0.1:18000", guide[1])
+	s := exampleSnapshot()
+	s.before = 1000
+	s.status.Sinks[0].Paused = true
+	lines := s.screen(guide, 22)
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{
+		"running: read 198 (1,000 before), checkpoint at 1,190, lag 300ms", "errors    (all counts are of this run)",
+		"alerts                59        0        6           0              2  paused\n", "r Enter: stop/start",
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.Contains(t, s.plain(), "read 198 in this run (1,000 before), checkpoint 1,190")
+	guideShown := 0
+	for _, line := range lines {
+		for _, try := range guide {
+			if line == "    "+try {
+				guideShown++
+			}
+		}
+		if !strings.Contains(line, "# ") { // the program of a test has a long name
+			assert.Less(t, utf8.RuneCountInString(line), 80, line)
+		}
+	}
+	assert.Equal(t, len(guide), guideShown, text)
 }
 
 func TestAScreenIsDrawnInPlace(t *testing.T) {

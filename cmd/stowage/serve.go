@@ -215,7 +215,7 @@ func (d *daemon) traced(ctx context.Context) error {
 func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string) error {
 	startedAt := time.Now()
 	var err error
-	if d.listener, err = listen(ctx, cfg.HTTP.Listen); err != nil {
+	if d.listener, err = listen(ctx, cfg.HTTP.Listen, "daemon"); err != nil {
 		return err
 	}
 	// What is opened first is closed last: what was given to a queue can still be settled.
@@ -256,11 +256,14 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config, endpoint string)
 	return nil
 }
 
-func listen(ctx context.Context, address string) (net.Listener, error) {
+var errAddressTaken = errors.New("another program uses this address")
+
+// listen listens for a program such as "daemon", of which there may be another one.
+func listen(ctx context.Context, address, program string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, exitf(exitUnavailable, "listen on %s: another program uses this address, maybe another daemon; stop it, or choose another address with --listen", address)
+		return nil, exitf(exitUnavailable, "listen on %s: %w, maybe another %s; stop it, or choose another address with --listen", address, errAddressTaken, program)
 	case errors.Is(err, os.ErrPermission):
 		return nil, exitf(exitDenied, "listen on %s: %w; choose a port above 1023 with --listen", address, err)
 	case err != nil:
