@@ -145,6 +145,11 @@ func checkPath(op, path string) error {
 	case os.IsPathSeparator(path[len(path)-1]):
 		return ports.Errorf(ports.CodeInvalidConfig, op, "path is %q, which is a directory: name a file", path)
 	}
+	for _, ending := range [...]string{".sqlite", ".sqlite-wal", ".sqlite-shm"} {
+		if strings.HasSuffix(path, ending) {
+			return ports.Errorf(ports.CodeInvalidConfig, op, "path is %q, the name of a database, which nothing else may open: name a file of JSON lines", path)
+		}
+	}
 	return nil
 }
 

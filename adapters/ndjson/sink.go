@@ -113,6 +113,9 @@ func (s *Sink) open() error {
 	if err != nil {
 		return err
 	}
+	if err := s.recognise(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
 	torn, err := endsTorn(file)
 	if err != nil {
 		return errors.Join(err, file.Close())
@@ -121,6 +124,21 @@ func (s *Sink) open() error {
 		s.o.Log.Warn("a sink's file ends in the middle of a line: the line is closed as it is", "file", s.o.Path)
 	}
 	s.file, s.torn = file, torn
+	return nil
+}
+
+// recognise refuses a file that holds something else than lines of JSON objects, such as a database or a
+// token: a path that is wrong by one word does not spoil it.
+func (s *Sink) recognise(file sinkFile) error {
+	var head [512]byte
+	n, err := file.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if text := bytes.TrimLeft(head[:n], " \t\r\n"); len(text) > 0 && text[0] != '{' {
+		return ports.Errorf(ports.CodeBindingSetupFailed, "sink.open", "the file %s holds something else than lines of JSON objects, and was left alone: give the sink a file of its own", s.o.Path).
+			WithReason(ports.ReasonUnsupported)
+	}
 	return nil
 }
 

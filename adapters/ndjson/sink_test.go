@@ -205,6 +205,27 @@ func TestASinkRefusesWhatIsNoRegularFile(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "x"))
 }
 
+func TestASinkLeavesForeignFilesAlone(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"a token": "c2VjcmV0\n", "a database": "SQLite format 3\x00", "a list": " \n[1]\n"} {
+		path := filepath.Join(t.TempDir(), "out")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err := OpenSink(t.Context(), SinkOptions{Path: path})
+		require.ErrorIs(t, err, ports.ErrUnsupported, name)
+		require.ErrorContains(t, err, path)
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, content, string(after))
+	}
+	env := fixture.Env(t, "quakes/out", fixture.NewClock(fixture.Epoch()))
+	for _, path := range []string{"storage/storage.sqlite", "/x/queue.sqlite-wal", "x.sqlite-shm"} {
+		err := SinkModule().Check(env, config{"path": path})
+		require.ErrorIs(t, err, ports.ErrInvalidConfig, path)
+		require.ErrorContains(t, err, "the name of a database")
+		require.ErrorIs(t, SourceModule().Check(env, config{"path": path}), ports.ErrInvalidConfig, path)
+	}
+}
+
 func TestATornLineIsClosedBeforeAnythingFollows(t *testing.T) {
 	t.Parallel()
 	o := newOut(t, FsyncAlways)
