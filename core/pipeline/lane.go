@@ -332,7 +332,7 @@ func (l *lane) record(entries []entry, retry []failedEntry, progress types.Progr
 	for _, letter := range progress.DeadLetters {
 		progress.Deliveries = append(progress.Deliveries, types.Delivery{Cursor: letter.Cursor, MatchID: letter.MatchID})
 	}
-	if err := l.run.apply(progress); err != nil {
+	if err := l.run.apply(l.run.aborted, progress); err != nil {
 		return err
 	}
 	l.counters.delivered.Add(uint64(delivered))

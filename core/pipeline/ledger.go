@@ -22,7 +22,7 @@ type ledger struct {
 	tracker checkpoint.Tracker
 	writer  *checkpoint.Writer
 
-	storing sync.Mutex // whoever stores hits
+	storing chan struct{} // holds a token while somebody stores hits
 
 	mu        sync.Mutex
 	next      uint64
@@ -106,12 +106,32 @@ func (l *ledger) settle(number uint64, n int) error {
 
 // relieve stores the hits ahead of their checkpoint if there are many.
 func (l *ledger) relieve(ctx context.Context) error {
-	l.storing.Lock()
-	defer l.storing.Unlock()
+	l.mu.Lock()
+	_, full := l.batch()
+	l.mu.Unlock()
+	if !full {
+		return nil // without a wait for a checkpoint that is being stored
+	}
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.release()
 	return l.storeHits(ctx)
 }
 
-// storeHits stores hits until those that are left fit into one call. The caller holds storing.
+// take waits for the turn to store hits.
+func (l *ledger) take(ctx context.Context) error {
+	select {
+	case l.storing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *ledger) release() { <-l.storing }
+
+// storeHits stores hits until those that are left fit into one call. The caller has the turn.
 func (l *ledger) storeHits(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -158,8 +178,18 @@ func (l *ledger) drop(n int) {
 // SaveCheckpoint implements checkpoint.Saver: one Apply of the checkpoint and of what the gates are at
 // it. Only the state at this very cursor will do, since the events behind it come again.
 func (l *ledger) SaveCheckpoint(ctx context.Context, pipeline types.PipelineID, cp types.Checkpoint) error {
-	l.storing.Lock()
-	defer l.storing.Unlock()
+	if err := l.store(ctx, pipeline, cp); err != nil {
+		return err
+	}
+	l.saved(ctx, cp.Cursor) // a source that takes its time to settle holds up nobody who stores hits
+	return nil
+}
+
+func (l *ledger) store(ctx context.Context, pipeline types.PipelineID, cp types.Checkpoint) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.release()
 	if err := l.storeHits(ctx); err != nil {
 		return err
 	}
@@ -198,7 +228,6 @@ func (l *ledger) SaveCheckpoint(ctx context.Context, pipeline types.PipelineID, 
 		l.marks = nil
 	}
 	l.mu.Unlock()
-	l.saved(ctx, cp.Cursor)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ type laneKey struct {
 // it is left.
 func (r *run) prepare(ctx context.Context, parts Parts, sinks map[types.SinkID]*sharedSink, spillDir string) error {
 	module := r.config.Source.Module
-	r.ledger = &ledger{pipeline: r.id, storage: r.storage, steps: map[uint64]*step{}, saved: r.saved}
+	r.ledger = &ledger{pipeline: r.id, storage: r.storage, steps: map[uint64]*step{}, saved: r.saved, storing: make(chan struct{}, 1)}
 	writer, err := checkpoint.New(r.ledger, checkpoint.Options{
 		Pipeline: r.id, Module: &module, Interval: saveInterval, Random: r.random, Clock: r.clock, Log: r.log,
 	})
@@ -181,7 +182,7 @@ func withDefaults(r config.Retry) config.Retry {
 // stopped (nil), or until something fails.
 func (r *run) read() error {
 	for r.ready() {
-		events, err := r.source.Read(r.stopping, readBatch)
+		events, err := r.next()
 		switch {
 		case len(events) > 0:
 			err = r.takeUp(events)
@@ -201,6 +202,17 @@ func (r *run) read() error {
 		}
 	}
 	return r.failed()
+}
+
+// next reads from the source. A panic of its module fails this run, and no other.
+func (r *run) next() (events []types.Event, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.log.Error("a source panicked", "stack", string(debug.Stack()))
+			events, err = nil, ports.Errorf(ports.CodeBackendFailed, "source.read", "the source of pipeline %q panicked: this is a fault of its module %s: %w", r.id, r.config.Source.Module, &panicked{value: v})
+		}
+	}()
+	return r.source.Read(r.stopping, readBatch)
 }
 
 // ready waits until the next events may be read. It is false when the run stops.
@@ -292,7 +304,7 @@ func (r *run) takeUp(events []types.Event) error {
 	if r.rules.gated() {
 		r.ledger.counted(hits, r.mark(last))
 	}
-	if err := r.ledger.relieve(r.aborted); err != nil {
+	if err := r.ledger.relieve(r.stopping); err != nil {
 		return err
 	}
 	if err := r.refuse(bad); err != nil {
@@ -402,7 +414,7 @@ func (r *run) refuse(bad []types.Event) error {
 	if len(progress.DeadLetters) == 0 {
 		return nil
 	}
-	if err := r.apply(progress); err != nil {
+	if err := r.apply(r.stopping, progress); err != nil { // it was not sent anywhere: it may come again
 		return err
 	}
 	r.counters.bad.Add(uint64(len(progress.DeadLetters)))
@@ -433,8 +445,8 @@ func (r *run) cannotSpill(l *lane, err error) {
 }
 
 // apply stores an outcome. What was sent has to be recorded, so a failure that may pass is tried again
-// until the run is given up.
-func (r *run) apply(progress types.Progress) error {
+// until ctx ends.
+func (r *run) apply(ctx context.Context, progress types.Progress) error {
 	hold := r.ledger.holdFrom()
 	if r.unordered {
 		// What is settled and not yet acked may come again, and lies before the checkpoint.
@@ -442,14 +454,14 @@ func (r *run) apply(progress types.Progress) error {
 	}
 	progress.JournalFrom = &hold
 	for n := 1; ; n++ {
-		err := r.storage.Apply(r.aborted, r.id, progress)
+		err := r.storage.Apply(ctx, r.id, progress)
 		switch {
 		case err == nil:
 			if n > 1 {
 				r.log.Info("outcomes are stored again", "failures", n-1)
 			}
 			return nil
-		case r.aborted.Err() != nil:
+		case ctx.Err() != nil:
 			return errStopped
 		case !ports.IsTransient(err):
 			return err
@@ -457,7 +469,7 @@ func (r *run) apply(progress types.Progress) error {
 		if n == 1 {
 			r.log.Warn("outcomes of deliveries cannot be stored; this is tried again, and nothing is sent meanwhile", "error", err)
 		}
-		if !r.pauseFor(backOff(DefaultRetryMin, 10*time.Second, n, r.random()), r.aborted) {
+		if !r.pauseFor(backOff(DefaultRetryMin, 10*time.Second, n, r.random()), ctx) {
 			return errStopped
 		}
 	}
@@ -539,8 +551,17 @@ func (r *run) finish(limit func() (context.Context, context.CancelFunc)) {
 		r.log.Error("the storage does not come to rest", "error", err)
 	}
 	cancel()
-	if err := r.source.Close(); err != nil {
-		r.log.Warn("the source was not closed cleanly", "error", err)
+	closing, cancel := limit()
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- r.source.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			r.log.Warn("the source was not closed cleanly", "error", err)
+		}
+	case <-closing.Done():
+		r.log.Error("the source does not close; it is left behind")
 	}
 }
 

@@ -73,6 +73,76 @@ func TestAPauseWaitsForNoOtherPipeline(t *testing.T) {
 	})
 }
 
+// stuckStorage does not store checkpoints before their context ends, or stores nothing, as a full disk.
+type stuckStorage struct {
+	ports.Storage
+	held, full bool
+}
+
+func (s stuckStorage) Apply(ctx context.Context, id types.PipelineID, p types.Progress) error {
+	switch {
+	case s.held && p.Checkpoint != nil:
+		<-ctx.Done()
+		return ctx.Err()
+	case s.full && len(p.DeadLetters) > 0:
+		return errDown
+	}
+	return s.Storage.Apply(ctx, id, p)
+}
+
+// hesitant are the parts of a world whose sources settle nothing before their context ends.
+type hesitant struct{ *world }
+
+type hesitantReader struct{ ports.Source }
+
+func (hesitantReader) Settle(ctx context.Context, _ types.Cursor) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h hesitant) OpenSource(ctx context.Context, p config.Pipeline, from *types.Cursor) (ports.Source, error) {
+	s, err := h.world.OpenSource(ctx, p, from)
+	return hesitantReader{s}, err
+}
+
+func TestAStopWaitsForNoStorageThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		held, full, hesitant bool
+		received             []uint64
+	}{
+		"a checkpoint is held up":                    {held: true, received: []uint64{2}},
+		"no dead letter of the source can be stored": {full: true},
+		"the source does not settle":                 {hesitant: true, received: []uint64{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld()
+				w.storage = stuckStorage{w.storage, c.held, c.full}
+				var parts pipeline.Parts = w
+				if c.hesitant {
+					parts = hesitant{w}
+				}
+				e, err := pipeline.NewEngine(pipeline.Options{Storage: w.storage, Parts: parts, SpillDir: t.TempDir(), StopTimeout: time.Second, Pipelines: []config.Pipeline{one()}})
+				require.NoError(t, err)
+				require.NoError(t, e.Start(t.Context()))
+				w.stream(quakes).append(mags(1)...)
+				settle()
+				if c.full {
+					w.stream(quakes).append("")
+				} else {
+					w.stream(quakes).append(mags(5)...)
+				}
+				settle()
+				require.Equal(t, c.received, w.receiver(quakes, "alerts").primaries(), "deliveries go on")
+				began := time.Now()
+				require.NoError(t, e.Close(t.Context()))
+				require.LessOrEqual(t, time.Since(began), 10*time.Second)
+			})
+		})
+	}
+}
+
 // A source that gives events again may give one while it waits for its delivery.
 func TestAnEventThatComesAgainInABatchIsSentOnce(t *testing.T) {
 	t.Parallel()
@@ -118,4 +188,62 @@ func (repeater) Unordered() bool { return true }
 func (r repeating) OpenSource(ctx context.Context, p config.Pipeline, from *types.Cursor) (ports.Source, error) {
 	s, err := r.world.OpenSource(ctx, p, from)
 	return repeater{s}, err
+}
+
+// wilful is a source that panics at a read, or does not close.
+type wilful struct {
+	ports.Source
+	panics bool
+	closes <-chan struct{}
+}
+
+func (w wilful) Read(ctx context.Context, most int) ([]types.Event, error) {
+	if w.panics {
+		panic("secret content")
+	}
+	return w.Source.Read(ctx, most)
+}
+
+func (w wilful) Close() error {
+	<-w.closes
+	return w.Source.Close()
+}
+
+type wilfulParts struct {
+	*world
+	source wilful
+}
+
+func (p wilfulParts) OpenSource(ctx context.Context, c config.Pipeline, from *types.Cursor) (ports.Source, error) {
+	s, err := p.world.OpenSource(ctx, c, from)
+	p.source.Source = s
+	return p.source, err
+}
+
+func TestASourceThatPanicsOrDoesNotCloseStopsNothingElse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		closes := make(chan struct{})
+		w := newWorld()
+		e, err := pipeline.NewEngine(pipeline.Options{
+			Storage: w.storage, Parts: wilfulParts{w, wilful{panics: true, closes: closes}}, SpillDir: t.TempDir(), StopTimeout: time.Second,
+			Pipelines: []config.Pipeline{one()},
+		})
+		require.NoError(t, err)
+		require.NoError(t, e.Start(t.Context()))
+		s := status(t, e, quakes)
+		for range 100 {
+			if s = status(t, e, quakes); s.State == types.PipelineFailed {
+				break
+			}
+			pass(100 * time.Millisecond)
+		}
+		require.Equal(t, types.PipelineFailed, s.State)
+		require.Contains(t, s.Error, "panicked")
+		require.NotContains(t, s.Error, "secret")
+		began := time.Now()
+		require.NoError(t, e.Close(t.Context()))
+		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		close(closes)
+		synctest.Wait()
+	})
 }
