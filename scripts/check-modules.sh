@@ -2,7 +2,7 @@
 # check-modules.sh [--no-test] [MODULE…] proves that each module stands alone: with GOWORK=off, as its
 # go.mod and go.sum say, it is tidy, vets, builds and passes its tests. go.work hides a go.sum that has
 # drifted and a replace line that is missing; this does not. RACE=1 runs the tests with the race
-# detector; TESTFLAGS adds flags to go test.
+# detector, but for the modules in NORACE; TESTFLAGS adds flags to go test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -23,7 +23,6 @@ for arg in "$@"; do
 done
 ((${#modules[@]})) || mapfile -t modules <<<"$known"
 read -ra flags <<<"${TESTFLAGS:-}"
-[[ -z ${RACE:-} ]] || flags+=(-race)
 
 failed=()
 fail() { echo "check-modules: $1: $2" >&2; failed+=("$1"); }
@@ -69,7 +68,9 @@ for module in "${modules[@]}"; do
   go mod tidy -diff || { fail "$module" "go.mod or go.sum is not tidy; run make tidy"; cd "$root"; continue; }
   go build -o /dev/null ./... || fail "$module" "does not build alone"
   go vet ./... || fail "$module" "go vet objects"
-  [[ -z $tests ]] || go test ${flags[@]+"${flags[@]}"} ./... || fail "$module" "tests fail"
+  race=()
+  [[ -z ${RACE:-} || " ${NORACE:-} " == *" $module "* ]] || race=(-race)
+  [[ -z $tests ]] || go test ${flags[@]+"${flags[@]}"} ${race[@]+"${race[@]}"} ./... || fail "$module" "tests fail"
   cd "$root"
   [[ " ${failed[*]-} " == *" $module "* ]] || echo "check-modules: $module stands alone (${SECONDS}s)"
 done
