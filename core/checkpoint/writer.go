@@ -344,18 +344,24 @@ func (w *Writer) finish() {
 
 // pause is the one after the nth failure in a row.
 func (w *Writer) pause(n int, err error) time.Duration {
-	longest := w.opts.RetryMax
-	d := w.opts.RetryMin
+	shortest := w.opts.RetryMin
+	if permanent(err) {
+		shortest = w.opts.RetryMax
+	}
+	return BackOff(shortest, w.opts.RetryMax, n, w.opts.Random())
+}
+
+// BackOff is the pause after the nth failure in a row: the shortest after the first, twice as long after
+// each further one, up to the longest; and of that up to half is taken off by chance, 0 to 1.
+func BackOff(shortest, longest time.Duration, n int, chance float64) time.Duration {
+	d := shortest
 	for ; n > 1 && d < longest; n-- {
-		d *= 2
-		if d <= 0 { // it went over
+		if d *= 2; d <= 0 { // it went over
 			d = longest
 		}
 	}
-	if d = min(d, longest); permanent(err) {
-		d = longest
-	}
-	return d - time.Duration(w.opts.Random()*float64(d)/2)
+	d = min(d, longest)
+	return d - time.Duration(chance*float64(d)/2)
 }
 
 // attempt makes one save, if there is something to save.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stowage-go/stowage/core/checkpoint"
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
@@ -376,22 +377,9 @@ func (l *lane) settled(entries ...entry) error {
 
 // rest waits before the next attempt. It is false when the run stops.
 func (l *lane) rest(cause error, failures int) bool {
-	pause := backOff(l.retry.Min, l.retry.Max, failures, l.run.random())
+	pause := checkpoint.BackOff(l.retry.Min, l.retry.Max, failures, l.run.random())
 	if asked, limited := ports.RetryAfter(cause); limited {
 		pause = max(asked, l.retry.Min)
 	}
 	return l.run.wait(pause)
-}
-
-// backOff is the pause after the nth failure in a row: it doubles, and up to half of it is taken off by
-// chance.
-func backOff(shortest, longest time.Duration, n int, chance float64) time.Duration {
-	d := shortest
-	for ; n > 1 && d < longest; n-- {
-		if d *= 2; d <= 0 { // it went over
-			d = longest
-		}
-	}
-	d = min(d, longest)
-	return d - time.Duration(chance*float64(d)/2)
 }

@@ -469,7 +469,7 @@ func (r *run) apply(ctx context.Context, progress types.Progress) error {
 		if n == 1 {
 			r.log.Warn("outcomes of deliveries cannot be stored; this is tried again, and nothing is sent meanwhile", "error", err)
 		}
-		if !r.pauseFor(backOff(DefaultRetryMin, 10*time.Second, n, r.random()), ctx) {
+		if !r.pauseFor(checkpoint.BackOff(DefaultRetryMin, 10*time.Second, n, r.random()), ctx) {
 			return errStopped
 		}
 	}

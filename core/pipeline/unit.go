@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stowage-go/stowage/core/checkpoint"
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/types"
@@ -86,7 +87,7 @@ func (u *unit) loop(ctx context.Context) {
 		if now.Sub(began) > restartMax {
 			n = 1 // it had run well
 		}
-		pause := backOff(restartMin, restartMax, n, u.engine.opts.Random())
+		pause := checkpoint.BackOff(restartMin, restartMax, n, u.engine.opts.Random())
 		u.become(types.PipelineFailed, err, now.Add(pause))
 		u.log.Error("the pipeline failed; it is started again", "in", pause.String(), "error", err)
 		timer := u.engine.opts.Clock.NewTimer(pause)

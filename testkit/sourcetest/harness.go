@@ -275,7 +275,7 @@ func (f *fix) readAll(n, limit int) []types.Event {
 	return all
 }
 
-// nothingMore asserts that the source has no more events for now.
+// nothingMore asserts that the source has no more events yet.
 func (f *fix) nothingMore() {
 	f.Helper()
 	r := f.start(ports.MaxReadEvents)
