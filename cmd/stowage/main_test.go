@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// noRaceDelay keeps a binary with the race detector from sleeping a second at its end, in case another
+// goroutine has still to report: the tests run it hundreds of times.
+const noRaceDelay = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"stowage": main})
@@ -37,6 +42,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("QUAKES", quakes)
+			env.Setenv("GORACE", noRaceDelay)
 			env.Values[daemonKey] = new(*process)
 			return nil
 		},
@@ -44,6 +50,7 @@ func TestScripts(t *testing.T) {
 			"address":    addressCommand,
 			"cut":        cutCommand,
 			"daemon":     daemonCommand,
+			"distinct":   distinctCommand,
 			"eventually": eventuallyCommand,
 			"exits":      exitsCommand,
 			"lastword":   lastWordCommand,
@@ -130,7 +137,7 @@ func daemonCommand(ts *testscript.TestScript, neg bool, args []string) {
 	running := ts.Value(daemonKey).(**process)
 	switch args[0] {
 	case "start":
-		env := []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+		env := []string{"GORACE=" + noRaceDelay, "PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 		for _, name := range []string{envStateDir, envToken, envAdminToken} {
 			if value := ts.Getenv(name); value != "" {
 				env = append(env, name+"="+value)
@@ -148,6 +155,25 @@ func daemonCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check((*running).err)
 	default:
 		ts.Fatalf("daemon %s: no such thing", args[0])
+	}
+}
+
+// distinctCommand is "distinct N MAX REGEXP FILE": the file has N different matches of the expression,
+// and MAX altogether at most. After a kill what was being sent may come again, and nothing else may.
+func distinctCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: distinct N MAX REGEXP FILE")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	most, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	expression, err := regexp.Compile(args[2])
+	ts.Check(err)
+	all := expression.FindAllString(ts.ReadFile(args[3]), -1)
+	different := slices.Compact(slices.Sorted(slices.Values(all)))
+	if len(different) != want || len(all) > most {
+		ts.Fatalf("%s: want %d different matches of %s in %d at most, got %d in %d", args[3], want, args[2], most, len(different), len(all))
 	}
 }
 

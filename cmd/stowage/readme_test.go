@@ -172,7 +172,7 @@ func TestTheQuickstartsConfigurationIsGood(t *testing.T) {
 
 // cleanEnvironment is that of the test without what commands of stowage read.
 func cleanEnvironment() []string {
-	var env []string
+	env := []string{"GORACE=" + noRaceDelay}
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "STOWAGE_") {
 			env = append(env, entry)
