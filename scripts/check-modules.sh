@@ -2,7 +2,7 @@
 # check-modules.sh [--no-test] [MODULE…] proves that each module stands alone: with GOWORK=off, as its
 # go.mod and go.sum say, it is tidy, vets, builds and passes its tests. go.work hides a go.sum that has
 # drifted and a replace line that is missing; this does not. RACE=1 runs the tests with the race
-# detector, but for the modules in NORACE; TESTFLAGS adds flags to go test.
+# detector; TESTFLAGS adds flags to go test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -69,7 +69,7 @@ for module in "${modules[@]}"; do
   go build -o /dev/null ./... || fail "$module" "does not build alone"
   go vet ./... || fail "$module" "go vet objects"
   race=()
-  [[ -z ${RACE:-} || " ${NORACE:-} " == *" $module "* ]] || race=(-race)
+  [[ -z ${RACE:-} ]] || race=(-race)
   [[ -z $tests ]] || go test ${flags[@]+"${flags[@]}"} ${race[@]+"${race[@]}"} ./... || fail "$module" "tests fail"
   cd "$root"
   [[ " ${failed[*]-} " == *" $module "* ]] || echo "check-modules: $module stands alone (${SECONDS}s)"
