@@ -41,6 +41,9 @@ type SinkModule struct {
 	ModuleInfo
 	// Check decodes the configuration and refuses what Open would refuse. It opens nothing.
 	Check func(Env, ModuleConfig) error
+	// Writes names the places that a sink of a configuration that Check accepts writes to: a path has one
+	// writer, a queue may have many. It opens nothing. Nil where there is none.
+	Writes func(Env, ModuleConfig) ([]Place, error)
 	// Open makes a sink. It connects to nothing, so that a receiver that is down stops no start. A sink
 	// that is an io.Closer is closed when its owner is. queues is for modules that deliver to a queue.
 	Open func(ctx context.Context, env Env, config ModuleConfig, queues QueueResolver) (Sink, error)

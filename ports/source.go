@@ -48,11 +48,25 @@ type Acceptor interface {
 	Accept(ctx context.Context, events []types.Event) error
 }
 
+// Place is where a source reads or a sink writes. One of Path and Queue is set.
+type Place struct {
+	// Path is absolute: a file, or a directory with all that is in it.
+	Path string
+	// Queue is the name of a queue.
+	Queue string
+	// Own says that nobody else may use it, for reading either.
+	Own bool
+}
+
 // SourceModule makes sources.
 type SourceModule struct {
 	ModuleInfo
 	// Check decodes the configuration and refuses what Open would refuse. It opens nothing.
 	Check func(Env, ModuleConfig) error
+	// Reads names the places that a source of a configuration that Check accepts reads, so that a
+	// pipeline does not feed itself, and leaves the files of stores alone. It opens nothing. Nil where
+	// there is none.
+	Reads func(Env, ModuleConfig) ([]Place, error)
 	// Open opens a source of the pipeline Env.Name. It begins behind the cursor from, at its own
 	// beginning where that is nil. A cursor at which the source cannot go on, because what came next is
 	// gone, is BACKEND_FAILED/undecodable, unless the source can say what is lost in an event with Err.

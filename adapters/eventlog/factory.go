@@ -27,6 +27,10 @@ func Module() ports.SourceModule {
 			_, err := optionsOf(env, config)
 			return err
 		},
+		Reads: func(env ports.Env, config ports.ModuleConfig) ([]ports.Place, error) {
+			options, err := optionsOf(env, config)
+			return []ports.Place{{Path: options.Dir, Own: true}}, err
+		},
 		Open: openModule,
 	}
 }

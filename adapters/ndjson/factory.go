@@ -38,6 +38,10 @@ func SourceModule() ports.SourceModule {
 			_, err := sourceOptions(env, config)
 			return err
 		},
+		Reads: func(env ports.Env, config ports.ModuleConfig) ([]ports.Place, error) {
+			options, err := sourceOptions(env, config)
+			return []ports.Place{{Path: options.Path}}, err
+		},
 		Open: func(ctx context.Context, env ports.Env, config ports.ModuleConfig, from *types.Cursor, _ ports.QueueResolver) (ports.Source, error) {
 			options, err := sourceOptions(env, config)
 			if err != nil {
@@ -63,6 +67,10 @@ func SinkModule() ports.SinkModule {
 		Check: func(env ports.Env, config ports.ModuleConfig) error {
 			_, err := sinkOptions(env, config)
 			return err
+		},
+		Writes: func(env ports.Env, config ports.ModuleConfig) ([]ports.Place, error) {
+			options, err := sinkOptions(env, config)
+			return []ports.Place{{Path: options.Path}}, err
 		},
 		Open: func(ctx context.Context, env ports.Env, config ports.ModuleConfig, _ ports.QueueResolver) (ports.Sink, error) {
 			options, err := sinkOptions(env, config)

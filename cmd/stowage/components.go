@@ -89,8 +89,12 @@ func exampleConfig() string {
 
 // newComposition composes a configuration, with the modules of this binary and the built-in storage.
 func newComposition(cfg *config.Config, log *slog.Logger) (*catalog.Composition, error) {
-	return newCatalog().Compose(cfg, catalog.Options{Log: log, OwnerModule: ownerModule, StorageModule: storageModule})
+	return newCatalog().Compose(cfg, catalog.Options{Log: log, OwnerModule: ownerModule, StorageModule: storageModule, Reserved: reserved})
 }
+
+// reserved are the directories of the state directory that belong to queues which no configuration names,
+// to tokens, and to the running of pipelines.
+var reserved = []string{"queue", "queue-owned", "queue-credentials", "pipeline-credentials", "ndjson", "spill"}
 
 // checkConfig validates a configuration and lists its stores, sources and sinks. It opens and creates nothing.
 func checkConfig(ctx context.Context, file, stateDir string) ([]configuredStore, error) {

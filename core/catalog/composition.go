@@ -29,6 +29,9 @@ type Options struct {
 	OwnerModule string
 	// StorageModule opens the storage where none is configured; default: there is none then.
 	StorageModule string
+	// Reserved are files and directories that the program itself uses, relative to the state directory:
+	// no source or sink may.
+	Reserved []string
 }
 
 func (o Options) env(name, stateDir string, attrs ...any) ports.Env {
@@ -99,10 +102,16 @@ func (c *Catalog) Compose(cfg *config.Config, opts Options) (*Composition, error
 	if err != nil {
 		return nil, err
 	}
-	parts := parts{c, cfg.StateDir, opts}
+	parts := parts{modules: c, stateDir: cfg.StateDir, opts: opts}
 	plans, err := c.plans(cfg, parts)
 	if err != nil {
 		return nil, err
+	}
+	parts.stores = plans
+	for i, p := range cfg.Pipelines {
+		if err := parts.checkUses(p, cfg.Pipelines[:i]); err != nil {
+			return nil, err
+		}
 	}
 	comp := &Composition{
 		parts:       parts,

@@ -72,6 +72,15 @@ func (l location) same(other location) bool {
 	return l.resolved == other.resolved || l.info != nil && other.info != nil && os.SameFile(l.info, other.info)
 }
 
+// meets reports whether both lead to one place, or one lies inside the other.
+func (l location) meets(other location) bool {
+	return l.same(other) || l.inside(other) || other.inside(l)
+}
+
+func (l location) inside(other location) bool {
+	return strings.HasPrefix(l.resolved, strings.TrimSuffix(other.resolved, string(filepath.Separator))+string(filepath.Separator))
+}
+
 // String gives the path, and where it leads if that is elsewhere.
 func (l location) String() string {
 	if filepath.Clean(l.given) == l.resolved {

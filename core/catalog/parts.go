@@ -19,6 +19,7 @@ type parts struct {
 	modules  *Catalog
 	stateDir string
 	opts     Options
+	stores   []*plan // those of the configuration, with their paths
 }
 
 func (p parts) plan(kind Kind, name string, store config.Store) *plan {
@@ -126,13 +127,18 @@ func (c *Composition) Pipelines() []config.Pipeline { return slices.Clone(c.pipe
 
 // CheckPipeline refuses a pipeline that cannot run, whether it stands in the file or not: one whose form
 // breaks a rule, a module that is unknown or refuses its keys, an expression that does not compile. The
-// error is INVALID_CONFIG with a [config.Fault] as its cause. It opens nothing, and does not ask whether
-// a queue, a file or a receiver is there.
-func (c *Composition) CheckPipeline(pipeline config.Pipeline) error {
+// error is INVALID_CONFIG with a [config.Fault] as its cause. So is a pipeline that feeds itself, and one
+// that writes where a store, or another pipeline of the file or of beside, has its place; one of beside
+// with the same id is passed over. It opens nothing, and does not ask whether a queue, a file or a
+// receiver is there.
+func (c *Composition) CheckPipeline(pipeline config.Pipeline, beside ...config.Pipeline) error {
 	if c.closing.Err() != nil {
 		return closedError("the pipeline " + string(pipeline.ID))
 	}
-	return c.parts.check(pipeline)
+	if err := c.parts.check(pipeline); err != nil {
+		return err
+	}
+	return c.parts.checkUses(pipeline, append(slices.Clone(c.pipelines), beside...))
 }
 
 // OpenSource opens the source of a pipeline anew, behind the cursor from, or at the beginning where that

@@ -70,6 +70,11 @@ func checkQueue(_ ports.Env, section ports.ModuleConfig) error {
 	return err
 }
 
+func placeOfQueue(_ ports.Env, section ports.ModuleConfig) ([]ports.Place, error) {
+	keys, err := queueOf(section)
+	return []ports.Place{{Queue: keys.Queue}}, err
+}
+
 func checkNoKeys(_ ports.Env, section ports.ModuleConfig) error { return section.Decode(&struct{}{}) }
 
 // withParts adds fakes: source modules list, queue (which looks for its queue at once) and broken (which
@@ -83,7 +88,7 @@ func withParts(t *testing.T, c *catalog.Catalog, r *recorder) {
 			}
 			return &listSource{r, env.Name, from}, nil
 		}}))
-	require.NoError(t, c.RegisterSource(ports.SourceModule{ModuleInfo: infoOf("source", "queue"), Check: checkQueue,
+	require.NoError(t, c.RegisterSource(ports.SourceModule{ModuleInfo: infoOf("source", "queue"), Check: checkQueue, Reads: placeOfQueue,
 		Open: func(ctx context.Context, env ports.Env, section ports.ModuleConfig, from *types.Cursor, queues ports.QueueResolver) (ports.Source, error) {
 			keys, err := queueOf(section)
 			if err != nil {
@@ -117,7 +122,7 @@ func withParts(t *testing.T, c *catalog.Catalog, r *recorder) {
 			}
 			return nil, nil
 		}}))
-	require.NoError(t, c.RegisterSink(ports.SinkModule{ModuleInfo: infoOf("sink", "queue"), Check: checkQueue,
+	require.NoError(t, c.RegisterSink(ports.SinkModule{ModuleInfo: infoOf("sink", "queue"), Check: checkQueue, Writes: placeOfQueue,
 		Open: func(ctx context.Context, env ports.Env, section ports.ModuleConfig, queues ports.QueueResolver) (ports.Sink, error) {
 			keys, err := queueOf(section)
 			if err != nil {
@@ -233,14 +238,14 @@ func TestASinkDeliversToAQueueThatWasMadeLater(t *testing.T) {
 // A pipeline of a resource stands in no file, and is checked and opened as one that does.
 func TestPipelinesOfResources(t *testing.T) {
 	t.Parallel()
-	comp := composeStorage(t, &recorder{}, "[queue.orders]\nmodule = 'house'\n", catalog.Options{})
+	comp := composeStorage(t, &recorder{}, "[queue.orders]\nmodule = 'house'\n[queue.results]\nmodule = 'house'\n", catalog.Options{})
 	pipeline := func(text string) config.Pipeline {
 		p, err := config.ParsePipeline("p", []byte(text))
 		require.NoError(t, err)
 		return p
 	}
 	good := pipeline(`{"source":{"module":"queue","queue":"orders"},"monitor":[{"id":"m","when":"mag > 4","sinks":["s"]}],
-		"sink":[{"id":"s","module":"queue","queue":"orders"}]}`)
+		"sink":[{"id":"s","module":"queue","queue":"results"}]}`)
 	require.NoError(t, comp.CheckPipeline(good))
 	_, err := comp.OpenSource(t.Context(), good, nil)
 	require.NoError(t, err)

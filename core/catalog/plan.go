@@ -174,16 +174,25 @@ func (p *plan) findPaths() error {
 		return p.locate(err)
 	}
 	for _, path := range paths {
-		if !filepath.IsAbs(path) {
-			return p.locate(fmt.Errorf("the module %s gives the path %q, which is not absolute", p.module, path))
-		}
-		at, err := locate(path)
+		at, err := p.place(path)
 		if err != nil {
-			return p.locate(fmt.Errorf("the path %q cannot be used: %w", path, err))
+			return err
 		}
 		p.paths = append(p.paths, at)
 	}
 	return nil
+}
+
+// place finds where a path leads that the module has named.
+func (p *plan) place(path string) (location, error) {
+	if !filepath.IsAbs(path) {
+		return location{}, p.locate(fmt.Errorf("the module %s gives the path %q, which is not absolute", p.module, path))
+	}
+	at, err := locate(path)
+	if err != nil {
+		return at, p.locate(fmt.Errorf("the path %q cannot be used: %w", path, err))
+	}
+	return at, nil
 }
 
 // locate adds the place of the store, source or sink to a module's error, unless the error has one.
@@ -207,8 +216,7 @@ func (p *plan) locate(err error) error {
 	return config.Refuse(&config.Fault{At: at, Key: key, Problem: fmt.Sprintf("[%s]: %s", p.section(), problem), Err: err})
 }
 
-// checkShared refuses one path for two stores. A directory inside another one is another path. The files
-// of sources and sinks are not looked at: two pipelines may well read one file.
+// checkShared refuses one path for two stores. A directory inside another one is another path.
 func checkShared(plans []*plan) error {
 	for i, later := range plans {
 		for _, earlier := range plans[:i] {

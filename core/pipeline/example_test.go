@@ -18,7 +18,7 @@ type parts struct {
 	delivered chan types.SinkEvent
 }
 
-func (parts) CheckPipeline(p config.Pipeline) error { return p.Check() }
+func (parts) CheckPipeline(p config.Pipeline, _ ...config.Pipeline) error { return p.Check() }
 
 func (p parts) OpenSource(_ context.Context, _ config.Pipeline, from *types.Cursor) (ports.Source, error) {
 	return p.stream.Open(from), nil

@@ -35,6 +35,10 @@ func QueueSinkModule() ports.SinkModule {
 			_, err := queueSinkFrom(config)
 			return err
 		},
+		Writes: func(_ ports.Env, config ports.ModuleConfig) ([]ports.Place, error) {
+			settings, err := queueSinkFrom(config)
+			return []ports.Place{{Queue: settings.Queue}}, err
+		},
 		Open: openQueueSink,
 	}
 }
@@ -83,6 +87,10 @@ func QueueSourceModule() ports.SourceModule {
 		Check: func(_ ports.Env, config ports.ModuleConfig) error {
 			_, err := queueSourceFrom(config)
 			return err
+		},
+		Reads: func(_ ports.Env, config ports.ModuleConfig) ([]ports.Place, error) {
+			settings, err := queueSourceFrom(config)
+			return []ports.Place{{Queue: settings.Queue}}, err
 		},
 		Open: openQueueSource,
 	}

@@ -66,9 +66,18 @@ func (w *world) receiver(pipeline types.PipelineID, sink types.SinkID) *receiver
 
 // The parts of an engine are those of the world.
 
-func (w *world) CheckPipeline(config.Pipeline) error {
+// A sink of the module "alone" wants no other of its kind in the pipelines beside its own.
+func (w *world) CheckPipeline(p config.Pipeline, beside ...config.Pipeline) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	alone := func(p config.Pipeline) bool {
+		return slices.ContainsFunc(p.Sinks, func(s config.Sink) bool { return s.Module == "alone" })
+	}
+	for _, other := range beside {
+		if other.ID != p.ID && alone(p) && alone(other) {
+			return ports.Errorf(ports.CodeInvalidConfig, "test.check", "the place is taken by %s", other.ID)
+		}
+	}
 	return w.refuse
 }
 

@@ -52,9 +52,9 @@ const SourceName = "_source"
 
 // Parts opens what pipelines are made of. The Composition of core/catalog is one.
 type Parts interface {
-	// CheckPipeline refuses, as INVALID_CONFIG, what cannot be opened, and what cannot be compiled. It
-	// opens nothing.
-	CheckPipeline(p config.Pipeline) error
+	// CheckPipeline refuses, as INVALID_CONFIG, what cannot be opened, what cannot be compiled, and what
+	// does not go together with the pipelines beside it. It opens nothing.
+	CheckPipeline(p config.Pipeline, beside ...config.Pipeline) error
 	// OpenSource opens the source of p, which has one, behind the cursor from.
 	OpenSource(ctx context.Context, p config.Pipeline, from *types.Cursor) (ports.Source, error)
 	// OpenSink opens a sink. Whoever asked closes it, if it is an io.Closer.

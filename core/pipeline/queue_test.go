@@ -21,7 +21,7 @@ import (
 // queueParts are those of a pipeline that reads the queue "orders" and delivers to the queue "large".
 type queueParts struct{ queues }
 
-func (queueParts) CheckPipeline(config.Pipeline) error { return nil }
+func (queueParts) CheckPipeline(config.Pipeline, ...config.Pipeline) error { return nil }
 
 func (p queueParts) OpenSource(ctx context.Context, c config.Pipeline, from *types.Cursor) (ports.Source, error) {
 	return pipeline.QueueSourceModule().Open(ctx, ports.Env{Name: string(c.ID), Clock: ports.SystemClock()}, keys(`queue = "orders"`), from, p.queues)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"github.com/stowage-go/stowage/core/config"
 	"github.com/stowage-go/stowage/ports"
@@ -34,7 +35,18 @@ func (e *Engine) parse(id types.PipelineID, text []byte) (config.Pipeline, error
 	if err != nil {
 		return p, err
 	}
-	return p, e.opts.Parts.CheckPipeline(p)
+	return p, e.opts.Parts.CheckPipeline(p, e.usable()...)
+}
+
+// usable are the pipelines with a configuration that can be used.
+func (e *Engine) usable() []config.Pipeline {
+	var list []config.Pipeline
+	for _, u := range e.all() {
+		if u.broken == nil {
+			list = append(list, u.config)
+		}
+	}
+	return list
 }
 
 // Refresh makes the pipelines what the resources of the kind "pipeline" say: new ones are started, those
@@ -74,22 +86,9 @@ func (e *Engine) resources(ctx context.Context) ([]types.Resource, error) {
 func (e *Engine) follow(resources []types.Resource) {
 	there := map[types.PipelineID]bool{}
 	for _, r := range resources {
-		id := types.PipelineID(r.ID)
-		there[id] = true
-		e.mu.Lock()
-		u := e.units[id]
-		e.mu.Unlock()
-		switch {
-		case u == nil:
-			e.replace(nil, r)
-		case u.origin == types.OriginFile:
-			u.refuse(fileHasIt("pipeline.refresh", id))
-		case u.version != r.Version || u.text != string(r.Value):
-			e.replace(u, r)
-		default:
-			u.refuse(nil)
-		}
+		there[types.PipelineID(r.ID)] = true
 	}
+	// First what is gone, so that others may have its places.
 	for _, u := range e.all() {
 		switch {
 		case there[u.config.ID]:
@@ -102,13 +101,34 @@ func (e *Engine) follow(resources []types.Resource) {
 			e.mu.Unlock()
 		}
 	}
+	for _, r := range resources {
+		id := types.PipelineID(r.ID)
+		e.mu.Lock()
+		u := e.units[id]
+		e.mu.Unlock()
+		switch {
+		case u == nil:
+			e.replace(nil, r)
+		case u.origin == types.OriginFile:
+			u.refuse(fileHasIt("pipeline.refresh", id))
+		case u.version != r.Version || u.text != string(r.Value) || u.broken != nil:
+			e.replace(u, r)
+		default:
+			u.refuse(nil)
+		}
+	}
 }
 
 // replace puts the pipeline that a resource configures in place of u, which may be nil.
 func (e *Engine) replace(u *unit, r types.Resource) {
 	p, err := e.parse(types.PipelineID(r.ID), r.Value)
-	if err != nil && u != nil && u.broken == nil {
+	switch {
+	case err == nil || u == nil:
+	case u.broken == nil:
 		u.refuse(err)
+		return
+	case u.version == r.Version && u.text == string(r.Value):
+		u.become(types.PipelineFailed, err, time.Time{}) // perhaps for another reason than before
 		return
 	}
 	if err != nil {

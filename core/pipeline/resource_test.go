@@ -24,6 +24,43 @@ func put(t *testing.T, s ports.Storage, id, text string, expected uint64) {
 	require.NoError(t, err)
 }
 
+// Of two resources that do not go together the second is refused, whichever way it came, and runs once
+// the first is gone.
+func TestResourcesThatDoNotGoTogether(t *testing.T) {
+	const alone = `{"source":{"module":"stream"},"monitor":[{"id":"strong","when":"mag >= 5","sinks":["alerts"]}],"sink":[{"id":"alerts","module":"alone"}]}`
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		put(t, w.storage, "first", alone, 0)
+		put(t, w.storage, "second", alone, 0)
+		e := w.engine(t)
+		w.stream("first").append(mags(5)...)
+		w.stream("second").append(mags(6)...)
+		settle()
+		require.Equal(t, types.PipelineRunning, status(t, e, "first").State)
+		s := status(t, e, "second")
+		require.Equal(t, types.PipelineFailed, s.State)
+		require.Contains(t, s.Error, "the place is taken by first")
+
+		require.NoError(t, e.CheckPipeline(t.Context(), "first", []byte(alone)), "a pipeline does not stand in its own way")
+		require.ErrorIs(t, e.CheckPipeline(t.Context(), "third", []byte(alone)), ports.ErrInvalidConfig)
+		require.NoError(t, e.CheckPipeline(t.Context(), "third", []byte(from5)))
+
+		require.NoError(t, e.Refresh(t.Context()))
+		require.Equal(t, types.PipelineFailed, status(t, e, "second").State)
+		require.EqualValues(t, 0, status(t, e, "first").Restarts)
+
+		require.NoError(t, w.storage.DeleteResource(t.Context(), types.PipelineKind, "first", 1))
+		require.NoError(t, e.Refresh(t.Context()))
+		settle()
+		require.Equal(t, types.PipelineRunning, status(t, e, "second").State)
+		require.Equal(t, []uint64{1}, w.receiver("second", "alerts").primaries())
+
+		put(t, w.storage, "first", alone, 0)
+		require.NoError(t, e.Refresh(t.Context()))
+		require.Contains(t, status(t, e, "first").Error, "the place is taken by second")
+	})
+}
+
 func TestResourcesArePipelines(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld()
