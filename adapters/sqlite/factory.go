@@ -53,7 +53,7 @@ func paths(env ports.Env, config ports.ModuleConfig) ([]string, error) {
 	if err != nil || options.Path == sqlitefile.InMemory {
 		return nil, err
 	}
-	return sqlitefile.Files(options.Path), nil
+	return []string{options.Path}, nil
 }
 
 func openModule(ctx context.Context, env ports.Env, config ports.ModuleConfig) (ports.Storage, error) {

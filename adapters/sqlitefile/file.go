@@ -124,15 +124,6 @@ func newFile(o Options) (*File, error) {
 // sidecars are what the name of a store is lengthened by for the files beside it.
 var sidecars = []string{"-wal", "-shm", "-journal", ".lock"}
 
-// Files are the files of a store: its own first, and those beside it, which come and go.
-func Files(path string) []string {
-	files := []string{path}
-	for _, suffix := range sidecars {
-		files = append(files, path+suffix)
-	}
-	return files
-}
-
 // ownerOf names the store to whose files a path belongs by its name, "" if there is none.
 func ownerOf(path string) string {
 	for _, suffix := range sidecars {

@@ -558,3 +558,44 @@ path = "matches.ndjson"
 	stop()
 	require.NoError(t, <-done)
 }
+
+// A stop that is asked for while the daemon still starts ends it as well as any other does.
+func TestAStopWhileTheDaemonStarts(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Parse(filepath.Join(t.TempDir(), "stowage.toml"), []byte(`
+[http]
+listen = "127.0.0.1:0"
+[[pipeline]]
+id = "tides"
+source = { module = "http" }
+[[pipeline.monitor]]
+id = "all"
+sinks = ["out"]
+[[pipeline.sink]]
+id = "out"
+module = "stdout"
+`))
+	require.NoError(t, err)
+	log, environment := fixture.Logger(t), func(string) string { return "" }
+	for name, cause := range map[string]error{"a signal": &interruption{syscall.SIGTERM}, "a context": nil} {
+		// Between the opening of the stores and the start of the pipelines.
+		ctx, stop := context.WithCancelCause(t.Context())
+		d, err := startDaemon(ctx, cfg, "", environment, log)
+		require.NoError(t, err, name)
+		stop(cause)
+		require.NoError(t, d.run(ctx), name)
+
+		// Before anything is open.
+		d, err = startDaemon(ctx, cfg, "", environment, log)
+		require.Nil(t, d, name)
+		require.Error(t, err, name)
+		require.NoError(t, cutShort(ctx, log, err), name)
+	}
+
+	// What fails by itself stays a failure.
+	broken := errors.New("the disk is broken")
+	require.ErrorIs(t, cutShort(t.Context(), log, broken), broken)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorIs(t, cutShort(ctx, log, broken), broken)
+}

@@ -152,7 +152,9 @@ func daemonCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check((*running).end(syscall.SIGKILL))
 	case "stop":
 		ts.Check((*running).end(syscall.SIGTERM))
-		ts.Check((*running).err)
+		if err := (*running).err; err != nil {
+			ts.Fatalf("the daemon ended with %v\n%s", err, ts.ReadFile("daemon.log"))
+		}
 	default:
 		ts.Fatalf("daemon %s: no such thing", args[0])
 	}

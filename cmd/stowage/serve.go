@@ -83,9 +83,10 @@ record that was accepted.`,
 				return err
 			}
 		}
-		d, err := startDaemon(cmd.Context(), cfg, endpoint, a.getenv, newLogger(a.err, level.value))
+		log := newLogger(a.err, level.value)
+		d, err := startDaemon(cmd.Context(), cfg, endpoint, a.getenv, log)
 		if err != nil {
-			return err
+			return cutShort(cmd.Context(), log, err)
 		}
 		announce(a.out, a.getenv, d.address(), cfg.StateDir)
 		return d.run(cmd.Context())
@@ -346,7 +347,7 @@ func (d *daemon) run(ctx context.Context) error {
 	// First the pipelines: who asks before they are there would hear that there is no such pipeline, and
 	// take that for final. Until then connections wait in the listener.
 	if err := d.engine.Start(ctx); err != nil {
-		return errors.Join(err, d.close(context.WithoutCancel(ctx)))
+		return cutShort(ctx, d.log, errors.Join(err, d.close(context.WithoutCancel(ctx))))
 	}
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listener) }()
@@ -363,6 +364,16 @@ func (d *daemon) run(ctx context.Context) error {
 		d.log.Info("the daemon has stopped")
 	}
 	return err
+}
+
+// cutShort takes the error of a start. A stop that was asked for meanwhile is as good as any other, and no
+// failure.
+func cutShort(ctx context.Context, log *slog.Logger, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	log.Info("the daemon has stopped before it was started", "reason", context.Cause(ctx).Error(), "error", err)
+	return nil
 }
 
 // stop closes the listener, then the pipelines, which finish the sends that are under way, then the

@@ -81,6 +81,16 @@ func (l location) inside(other location) bool {
 	return strings.HasPrefix(l.resolved, strings.TrimSuffix(other.resolved, string(filepath.Separator))+string(filepath.Separator))
 }
 
+// beside reports whether it is a file that a database keeps beside another one.
+func (l location) beside(database location) bool {
+	for _, suffix := range [...]string{"-wal", "-shm", "-journal", ".lock"} {
+		if l.resolved == database.resolved+suffix {
+			return true
+		}
+	}
+	return false
+}
+
 // String gives the path, and where it leads if that is elsewhere.
 func (l location) String() string {
 	if filepath.Clean(l.given) == l.resolved {

@@ -107,7 +107,7 @@ func (p parts) checkReserved(u use) error {
 	}
 	for _, store := range p.stores {
 		for _, path := range store.paths {
-			if u.at.meets(path) {
+			if u.at.meets(path) || u.at.beside(path) {
 				return u.refuse("path leads to %s, which meets %s of %s: give it a place outside", u.at, path, store.table())
 			}
 		}

@@ -100,6 +100,7 @@ func TestPlacesOfPipelines(t *testing.T) {
 		"a file inside of a log":   {[]p{{"one", "journal log"}, {"two", "follow in", "append log/x"}}, "sink.two/a", []string{"of [source.one]"}},
 		"a log around a file":      {[]p{{"one", "follow d/in", "append out"}, {"two", "journal d"}}, "source.two", []string{"of [source.one]"}},
 		"the file of a store":      {[]p{{"one", "follow disk"}}, "source.one", []string{"meets", "of [storage]", "a place outside"}},
+		"the log of a store":       {[]p{{"one", "follow disk-wal"}}, "source.one", []string{"of [storage]"}},
 		"a link to a store":        {[]p{{"one", "follow tostore", "append out"}}, "source.one", []string{"of [storage]"}},
 		"inside of a store":        {[]p{{"one", "follow in", "append kv/out"}}, "sink.one/a", []string{"of [kv.a]"}},
 		"a log around a store":     {[]p{{"one", "journal ."}}, "source.one", []string{"of [storage]"}},
