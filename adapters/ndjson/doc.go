@@ -14,7 +14,9 @@
 // the source finds them beside the path, as path.N, path.* or path-*, by inode and by what they begin
 // with, and reads those that lie in between in their order. A file that was copied and truncated is
 // found as its copy. What cannot be read any more (deleted, compressed, truncated without a copy) is
-// reported by an event with Err that says how much it is, as far as that is known.
+// reported by an event with Err that says how much it is, as far as that is known. A copy that has taken
+// the place of the file, as editors and rsync make it, is read on where the file was left, if it begins
+// alike and has the same before that place.
 //
 // What it cannot see: lines that are written to a renamed file later than one poll interval after a
 // new file has taken its place; lines written between the copy and the truncation of a copying

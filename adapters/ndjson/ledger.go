@@ -17,9 +17,12 @@ import (
 )
 
 const (
-	ledgerVersion = 1
+	// ledgerVersion 2 added the tail.
+	ledgerVersion = 2
 	// headBytes is how much of its beginning tells a file from another.
 	headBytes = 1024
+	// tailBytes is how much before the place to which it was read tells it apart as well.
+	tailBytes = 4096
 	// reserveAhead is how far the stored mark is ahead of what is returned, so that it is not stored
 	// with each line.
 	reserveAhead = 64 << 20
@@ -47,6 +50,11 @@ type generation struct {
 	// HeadBytes and HeadSHA256 say how it begins.
 	HeadBytes  int    `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
+	// TailEnd is an offset to which the file was read, and TailSHA256 is of the bytes before it, 4 KiB of
+	// them or all. Together with the head they know the file again after somebody has replaced it by a
+	// copy. Empty: nothing does.
+	TailEnd    int64  `json:"tail_end,omitempty"`
+	TailSHA256 string `json:"tail_sha256,omitempty"`
 }
 
 // returned notes an event.
@@ -68,6 +76,44 @@ func (g *generation) beginsLike(head []byte) bool {
 	}
 	sum := sha256.Sum256(head[:g.HeadBytes])
 	return hex.EncodeToString(sum[:]) == g.HeadSHA256
+}
+
+// setTail takes over what lies before an offset; nil for nothing.
+func (g *generation) setTail(end int64, tail []byte) {
+	g.TailEnd, g.TailSHA256 = 0, ""
+	if len(tail) > 0 {
+		sum := sha256.Sum256(tail)
+		g.TailEnd, g.TailSHA256 = end, hex.EncodeToString(sum[:])
+	}
+}
+
+// goesOnIn reports whether a file of another inode is the one of the generation, in a copy: it is the same
+// wherever it was looked at, and least, to which it was dealt with, lies before the last of these places. A
+// short beginning proves nothing.
+func (g *generation) goesOnIn(file *os.File, head []byte, least int64) (bool, error) {
+	if g.TailEnd < headBytes || least > g.TailEnd || g.HeadBytes < headBytes || !g.beginsLike(head) {
+		return false, nil
+	}
+	tail, err := readTail(file, g.TailEnd)
+	if err != nil || tail == nil {
+		return false, err
+	}
+	sum := sha256.Sum256(tail)
+	return hex.EncodeToString(sum[:]) == g.TailSHA256, nil
+}
+
+// readTail reads what lies before an offset; nil if the file does not reach it.
+func readTail(file *os.File, end int64) ([]byte, error) {
+	start := max(end-tailBytes, 0)
+	tail := make([]byte, end-start)
+	n, err := file.ReadAt(tail, start)
+	if n == len(tail) {
+		return tail, nil
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return nil, err
 }
 
 func newGeneration(base uint64, info os.FileInfo, head []byte) *generation {
@@ -175,6 +221,12 @@ func (r *record) check(pipeline types.PipelineID) error {
 			g.Base <= g.End && g.End <= ports.MaxStoredInteger
 		if !ordered || g.HeadBytes < 0 || g.HeadBytes > headBytes || err != nil || len(digest) != sha256.Size {
 			return fmt.Errorf("what it says of file %d of %d does not go together", i+1, len(r.Files))
+		}
+		if g.TailSHA256 != "" {
+			digest, err = hex.DecodeString(g.TailSHA256)
+		}
+		if err != nil || len(digest) != sha256.Size || g.TailEnd < 0 || g.TailEnd > 0 && g.TailSHA256 == "" || uint64(g.TailEnd) > g.Read-g.Base {
+			return fmt.Errorf("what it says of the tail of file %d of %d does not go together", i+1, len(r.Files))
 		}
 		floor = g.End
 	}

@@ -174,6 +174,11 @@ func (s *Source) replaced(op string, t *target, cut bool) (bool, error) {
 	if err != nil {
 		return false, s.openFailed(op, err)
 	}
+	if !cut {
+		if copied, err := s.copied(file, info, t); copied || err != nil {
+			return copied, err
+		}
+	}
 	unread := gen.Base + uint64(t.offset)
 	if t.skip && unread == gen.Last {
 		unread = gen.Read
@@ -196,6 +201,33 @@ func (s *Source) replaced(op string, t *target, cut bool) (bool, error) {
 		end++
 	}
 	return true, s.enter(file, info, end)
+}
+
+// copied goes on in a file that is a copy of the one that was read, which is gone. After an error the file
+// is closed.
+func (s *Source) copied(file *os.File, info os.FileInfo, t *target) (bool, error) {
+	head, err := readHead(file)
+	least := t.offset
+	if t.skip {
+		least++
+	}
+	same := false
+	if err == nil {
+		same, err = t.gen.goesOnIn(file, head, least)
+	}
+	if err != nil {
+		return false, errors.Join(s.fileFailed("read", err), file.Close())
+	}
+	if !same {
+		return false, nil
+	}
+	s.o.Log.Info("a source's file was replaced by a copy; the source goes on in it", "pipeline", string(s.o.Pipeline), "file", s.o.Path, "offset", t.offset)
+	t.gen.Device, t.gen.Inode = identity(info)
+	s.ledger.stale = true
+	if s.from != nil {
+		t.gen.returned(s.from.Primary, s.from.Primary+1)
+	}
+	return true, s.open(&leg{file: file, name: file.Name(), gen: t.gen, limit: -1, head: head, info: info}, t.offset, t.skip)
 }
 
 // openFailed is the error of a file that cannot be opened.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -116,7 +117,7 @@ func (s *Source) Read(ctx context.Context, limit int) ([]types.Event, error) {
 		if s.failed != nil {
 			return nil, s.failed
 		}
-		events, err := s.gather(limit)
+		events, err := s.gather(ctx, limit)
 		if err == nil && len(events) > 0 {
 			err = s.keep()
 		} else if err != nil && len(events) > 0 {
@@ -203,6 +204,9 @@ func (s *Source) part() error {
 	}
 	s.ledger.reserved = reserved
 	s.noteLeg(last)
+	if err := s.noteTail(last); err != nil {
+		return s.fileFailed("read", err)
+	}
 	return s.saveError("source.close", s.ledger.save())
 }
 
@@ -215,8 +219,21 @@ func (s *Source) release() error {
 	return file.Close()
 }
 
-// gather takes what is there, without waiting.
-func (s *Source) gather(limit int) ([]types.Event, error) {
+// interrupted reports whether nobody wants more: what holds no event, as a hole of a terabyte, is passed over
+// for a long time otherwise.
+func (s *Source) interrupted(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// gather takes what is there, without waiting, until it is interrupted.
+func (s *Source) gather(ctx context.Context, limit int) ([]types.Event, error) {
 	now := s.o.Clock.Now().UnixMilli()
 	var events []types.Event
 	size := 0
@@ -254,6 +271,9 @@ func (s *Source) gather(limit int) ([]types.Event, error) {
 		case linePassed:
 			continue
 		case lineMissing:
+		}
+		if s.interrupted(ctx) {
+			return events, nil
 		}
 		on, err := s.fill()
 		if err != nil {
@@ -314,6 +334,9 @@ func (s *Source) keep() error {
 		return ports.Errorf(ports.CodeBackendFailed, opRead, "the count of bytes of the pipeline %s has reached its limit of %d: give the pipeline another id", s.o.Pipeline, uint64(ports.MaxStoredInteger))
 	}
 	s.noteLeg(last)
+	if err := s.noteTail(last); err != nil {
+		return s.fileFailed("read", err)
+	}
 	return s.saveError(opRead, l.save())
 }
 
@@ -324,6 +347,19 @@ func (s *Source) noteLeg(last *generation) {
 	}
 	last.setHead(s.leg.head)
 	last.End = max(last.Read, last.Base+uint64(s.leg.info.Size()))
+}
+
+// noteTail takes over what lies before the place to which events of the open file were returned.
+func (s *Source) noteTail(last *generation) error {
+	if s.leg == nil || s.leg.gen != last {
+		return nil
+	}
+	end := int64(last.Read - last.Base)
+	tail, err := readTail(s.leg.file, end)
+	if err == nil {
+		last.setTail(end, tail)
+	}
+	return err
 }
 
 func (s *Source) saveError(op string, err error) error {
@@ -437,6 +473,11 @@ func (s *Source) atEnd() (bool, error) {
 
 // turn goes on to the next file once the rest of this one is used up.
 func (s *Source) turn() (bool, error) {
+	if s.leg.limit < 0 {
+		if copied, err := s.swap(); copied || err != nil {
+			return copied, err
+		}
+	}
 	if s.lines.pending() {
 		s.lines.final()
 		return true, nil
@@ -469,6 +510,53 @@ func (s *Source) turn() (bool, error) {
 		end++
 	}
 	return true, s.enter(file, info, end)
+}
+
+// swap goes on in the file that the path names if that is a copy of the open one, which is gone: an editor,
+// or a tool that copies files, has written the whole anew and renamed it over the old one.
+func (s *Source) swap() (bool, error) {
+	l := s.leg
+	if l.pos < headBytes {
+		return false, nil
+	}
+	all, err := archives(s.o.Path)
+	if err != nil {
+		return false, s.fileFailed("look at what lies beside", err)
+	}
+	if slices.ContainsFunc(all, func(a archive) bool { return os.SameFile(a.info, l.info) }) {
+		return false, nil // it was rotated
+	}
+	tail, err := readTail(l.file, l.pos)
+	if err != nil {
+		return false, s.fileFailed("read", err)
+	}
+	copied, err := openIf(s.o.Path, func(_ os.FileInfo, head []byte) bool { return bytes.Equal(head, l.head) })
+	if err != nil || copied == nil || tail == nil {
+		return false, errors.Join(err, copied.close())
+	}
+	other, err := readTail(copied.file, l.pos)
+	if err != nil || !bytes.Equal(tail, other) {
+		return false, errors.Join(err, copied.close())
+	}
+	s.o.Log.Info("a source's file was replaced by a copy; the source goes on in it", "pipeline", string(s.o.Pipeline), "file", s.o.Path, "offset", l.pos)
+	old := l.file
+	l.file, l.name, l.info, l.renamed = copied.file, copied.name, copied.info, false
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	l.gen.Device, l.gen.Inode = identity(l.info)
+	err = s.noteTail(l.gen)
+	if err == nil {
+		err = s.saveError(opRead, s.ledger.save())
+	}
+	return true, errors.Join(err, old.Close())
+}
+
+// close closes the file, if there is one.
+func (l *leg) close() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
 }
 
 // enter makes a file the one that is read, from its start, as a new generation at a place in the count.
