@@ -78,7 +78,7 @@ func TestACopyThatTookThePlaceOfAFileGoesOn(t *testing.T) {
 					f.open(&last)
 				}
 				got := f.readLines()
-				require.Equal(t, want, len(got))
+				require.Len(t, got, want)
 				for i, event := range got {
 					require.NoError(t, event.Err)
 					require.Positive(t, event.Cursor.Compare(last), "event %d", i)
@@ -112,7 +112,7 @@ func TestARotatedFileIsNoCopy(t *testing.T) {
 		if restart {
 			f.open(&events[19].Cursor)
 		}
-		require.Equal(t, 21, len(f.readLines()))
+		require.Len(t, f.readLines(), 21)
 		f.close()
 	}
 }
@@ -150,7 +150,7 @@ func TestACopyOfWhichTooLittleIsKnownComesAgain(t *testing.T) {
 	f.crash()
 	f.replaceBy(numbered(0, 40))
 	f.open(&events[19].Cursor)
-	require.Equal(t, 40, len(f.readLines()))
+	require.Len(t, f.readLines(), 40)
 }
 
 // laterContext is over once it was asked a few times.

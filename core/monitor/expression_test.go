@@ -184,6 +184,7 @@ func TestExpressionsThatAreRefused(t *testing.T) {
 		{`b"x" == place`, nil, "b\"…\" is not allowed"},
 		{`mag in 1..1000000000`, nil, "a range at column 9: a .. b is not allowed; compare instead"},
 		{`place matches net`, nil, "a pattern that is computed at column 15"},
+		{`trim(place, net) == ""`, nil, "characters that are computed at column 13"},
 		{`place matches "("`, nil, "a faulty pattern at column 15: error parsing regexp: missing closing )"},
 		{`place matches "(a{30}){30}"`, nil, "a pattern that is too large at column 15"},
 		{`place matches "a{999}"`, nil, "and 500 are allowed"},

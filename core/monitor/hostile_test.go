@@ -27,6 +27,7 @@ func TestCostIsBoundedWhateverComes(t *testing.T) {
 	text := largest(`{"s":"`, "ab", `"}`)
 	both := largest(`{"s":"`+strings.Repeat("a", 1<<19)+`","a":[`, "1,", `]}`)
 	texts := largest(`{"a":[`, `"`+strings.Repeat("a", 1000)+`",`, `]}`)
+	alike := `{"s":"` + strings.Repeat("a", 600_000) + `","t":"` + strings.Repeat("a", 200_000) + "b" + strings.Repeat("a", 200_000) + `"}`
 	deep := `{"d":` + strings.Repeat(`[`, 8000) + strings.Repeat(`]`, 8000) + `}`
 	wide := largest(`{"a":[`, `{"b":[1,2]},`, `]}`)
 	doubling := `let s0 = s; ` + each(60, "let s%d = s%d + s%d; ")
@@ -55,6 +56,10 @@ func TestCostIsBoundedWhateverComes(t *testing.T) {
 		"the largest of a list in a loop":  {`any(a, max(a) == 2)`, numbers, true},
 		"a long list that is written out":  {`any(a, # in [` + chain("7", ",", 400) + `])`, numbers, true},
 		"a long text that is written out":  {`any(a, "` + strings.Repeat("x", 4000) + `" < s)`, both, true},
+		"a text trimmed":                   {`trim(s, "abc") == ""`, text, false},
+		"a text trimmed in a loop":         {`any(a, trim(s, "ab") == "x")`, both, true},
+		"a text trimmed of much":           {`trim(s, "` + strings.Repeat("x", 4000) + `éab") == ""`, text, true},
+		"texts that are sought in others":  {`indexOf(s, t) + lastIndexOf(s, t) + len(split(s, t)) == 0 or s contains t or hasPrefix(s, t) or hasSuffix(s, t) or trimPrefix(s, t) + trimSuffix(s, t) == t`, alike, false},
 		"a pattern that goes back":         {`s matches "(a|b|ab)*(ab|b|a)*c$"`, text, false},
 		"a pattern with many states":       {`s matches "(a?){60}a{60}c"`, text, true},
 		"splitting again and again":        {chain(`len(split(s, "")) == 1`, " or ", 100), text, true},

@@ -430,6 +430,9 @@ func (v *vetter) builtin(node *ast.Node, n *ast.BuiltinNode) error {
 	if own {
 		return v.own(node, n.Name, n.Arguments)
 	}
+	if n.Name == "trim" && len(n.Arguments) == 2 {
+		return v.trim(n)
+	}
 	for i := range n.Arguments {
 		switch {
 		case w.deep:
@@ -438,6 +441,16 @@ func (v *vetter) builtin(node *ast.Node, n *ast.BuiltinNode) error {
 			v.flat(&n.Arguments[i], w.flat)
 		}
 	}
+	return nil
+}
+
+// trim looks for each character of a text among those to take away, so these are written out, and count.
+func (v *vetter) trim(n *ast.BuiltinNode) error {
+	characters, ok := n.Arguments[1].(*ast.StringNode)
+	if !ok {
+		return v.refuse(n.Arguments[1], "characters that are computed", "what trim() takes away is no text that is written out", "write it out, or use trimPrefix() or trimSuffix()")
+	}
+	v.flat(&n.Arguments[0], 1+len(characters.Value))
 	return nil
 }
 
