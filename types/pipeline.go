@@ -12,6 +12,7 @@ const (
 	PipelinePaused   PipelineState = "paused"
 	PipelineFailed   PipelineState = "failed"   // it is started again at RetryAt
 	PipelineFinished PipelineState = "finished" // its source has ended, and all of it is dealt with
+	PipelineStopping PipelineState = "stopping" // the sends that are under way are finished, before it is stopped or replaced
 	PipelineStopped  PipelineState = "stopped"
 	PipelineIdle     PipelineState = "idle" // it has no source: its sinks serve replays only
 )

@@ -16,7 +16,7 @@ type engine struct {
 	mu        sync.Mutex
 	accepted  []types.Event
 	stopped   bool
-	refreshes int
+	refreshed []types.PipelineID
 	refresh   func(context.Context) error // nil: succeeds at once
 	fail      error                       // of Pipelines and Pipeline
 }
@@ -78,9 +78,9 @@ func (e *engine) CheckPipeline(_ context.Context, id types.PipelineID, text []by
 	return nil
 }
 
-func (e *engine) Refresh(ctx context.Context) error {
+func (e *engine) Refresh(ctx context.Context, ids ...types.PipelineID) error {
 	e.mu.Lock()
-	e.refreshes++
+	e.refreshed = append(e.refreshed, ids...)
 	e.mu.Unlock()
 	if e.refresh != nil {
 		return e.refresh(ctx)
@@ -88,8 +88,8 @@ func (e *engine) Refresh(ctx context.Context) error {
 	return nil
 }
 
-func (e *engine) state() (accepted []types.Event, refreshes int) {
+func (e *engine) state() (accepted []types.Event, refreshed []types.PipelineID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.accepted), e.refreshes
+	return slices.Clone(e.accepted), slices.Clone(e.refreshed)
 }

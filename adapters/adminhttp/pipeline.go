@@ -24,8 +24,9 @@ type Pipelines interface {
 	// CheckPipeline refuses the value of a resource that is to configure a pipeline: as INVALID_CONFIG
 	// what cannot be run, as ALREADY_EXISTS an id that the configuration file has.
 	CheckPipeline(ctx context.Context, id types.PipelineID, text []byte) error
-	// Refresh makes what runs what the resources now say.
-	Refresh(ctx context.Context) error
+	// Refresh makes what runs what the resources now say, and waits until that is so for the named
+	// pipelines; without names, for all.
+	Refresh(ctx context.Context, ids ...types.PipelineID) error
 }
 
 // refreshTimeout is how long an answer waits for a changed pipeline to be drained and replaced.
@@ -132,7 +133,7 @@ func (h *Handler) refresh(ctx context.Context, kind types.ResourceKind, id strin
 	}
 	detached := context.WithoutCancel(ctx)
 	done := start(detached, func(ctx context.Context) (struct{}, error) {
-		err := h.Pipelines.Refresh(ctx)
+		err := h.Pipelines.Refresh(ctx, types.PipelineID(id))
 		if err != nil {
 			h.Log.Error("a changed pipeline has been stored and does not run as it says yet", "pipeline", id, "error", err)
 		}

@@ -345,8 +345,8 @@ func TestAPipelineIsCheckedBeforeItIsStoredAndRunAfterwards(t *testing.T) {
 	kinds, err := r.storage.ResourceKinds(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, kinds)
-	_, refreshes := r.engine.state()
-	assert.Zero(t, refreshes, "nothing was changed")
+	_, refreshed := r.engine.state()
+	assert.Empty(t, refreshed, "nothing was changed")
 
 	status, _, _ = r.do(t, "PUT", "/v1/resources/rule/floods", `{"bad":1}`)
 	assert.Equal(t, 201, status, "other kinds are not the engine's affair")
@@ -354,16 +354,16 @@ func TestAPipelineIsCheckedBeforeItIsStoredAndRunAfterwards(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.PutResource(t.Context(), types.PipelineKind, "floods", []byte(`{"good":2}`), 7)
 	require.ErrorIs(t, err, ports.ErrVersionConflict)
-	_, refreshes = r.engine.state()
-	assert.Equal(t, 1, refreshes)
+	_, refreshed = r.engine.state()
+	assert.Equal(t, []types.PipelineID{"floods"}, refreshed)
 
 	r.engine.refresh = func(context.Context) error { return errors.New("the disk is full") }
 	status, _, body = r.do(t, "PUT", "/v1/resources/pipeline/floods", `{"good":3}`, with("If-Match", "*"))
 	assert.Equal(t, 200, status, "it has been stored: %s", body)
 	assert.Contains(t, r.log.String(), "the disk is full")
 	require.NoError(t, client.DeleteResource(t.Context(), types.PipelineKind, "floods", 2))
-	_, refreshes = r.engine.state()
-	assert.Equal(t, 3, refreshes)
+	_, refreshed = r.engine.state()
+	assert.Equal(t, []types.PipelineID{"floods", "floods", "floods"}, refreshed)
 }
 
 func TestAReplacementGoesOnWithoutItsClient(t *testing.T) {

@@ -30,7 +30,7 @@ const storageStore = "storage"
 // states are those that a pipeline can be in.
 var states = []types.PipelineState{
 	types.PipelineStarting, types.PipelineRunning, types.PipelinePaused, types.PipelineFailed,
-	types.PipelineFinished, types.PipelineStopped, types.PipelineIdle,
+	types.PipelineFinished, types.PipelineStopping, types.PipelineStopped, types.PipelineIdle,
 }
 
 // collector reads the parts at each scrape. It implements [prometheus.Collector].

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +49,18 @@ var latencyBounds = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0
 
 func newCounters() *counters {
 	return &counters{monitors: map[types.MonitorID]*monitorCounters{}, sinks: map[types.SinkID]*sinkCounters{}}
+}
+
+// keep forgets the figures of what a configuration does not have, so that changes do not add up.
+func (c *counters) keep(p config.Pipeline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.monitors, func(id types.MonitorID, _ *monitorCounters) bool {
+		return !slices.ContainsFunc(p.Monitors, func(m config.Monitor) bool { return m.ID == id })
+	})
+	maps.DeleteFunc(c.sinks, func(id types.SinkID, _ *sinkCounters) bool {
+		return !slices.ContainsFunc(p.Sinks, func(s config.Sink) bool { return s.ID == id })
+	})
 }
 
 func (c *counters) monitor(id types.MonitorID) *monitorCounters {

@@ -15,6 +15,7 @@
 //     the gates' state at that very place by another, which comes later.
 //   - A pipeline that is stopped or replaced first finishes the sends that are under way; those that
 //     take too long are given up; and its successor begins when the storage has nothing of it under way.
+//     No other pipeline waits for that.
 //
 // It leaves to its [Parts] which modules there are, and to core/control what operators do with dead
 // letters.

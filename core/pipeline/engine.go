@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,14 +20,17 @@ type Engine struct {
 	opts   Options
 	pauses *pauses
 
-	// turn is held by whoever starts and stops pipelines.
-	turn chan struct{}
+	// deciding is held by whoever reads the resources and decides what becomes of the pipelines: what was
+	// read later is decided later.
+	deciding chan struct{}
+	// stir holds a token when the resources have to be looked at again.
+	stir chan struct{}
 
-	watching sync.WaitGroup
-	ctx      context.Context // ends when the engine is closed
-	end      context.CancelFunc
-	hurry    context.Context // ends when a Close waits no longer
-	press    context.CancelFunc
+	working sync.WaitGroup  // all that Close waits for. It grows under mu, and not once the engine is closed
+	ctx     context.Context // ends when the engine is closed
+	end     context.CancelFunc
+	hurry   context.Context // ends when a Close waits no longer
+	press   context.CancelFunc
 
 	spill       string
 	removeSpill func() error
@@ -36,7 +38,7 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool
 	closed  bool
-	units   map[types.PipelineID]*unit
+	places  map[types.PipelineID]*place
 }
 
 // NewEngine makes an engine. It opens nothing before Start.
@@ -46,10 +48,11 @@ func NewEngine(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		opts:   opts,
-		pauses: newPauses(opts.Storage, opts.Log),
-		turn:   make(chan struct{}, 1),
-		units:  map[types.PipelineID]*unit{},
+		opts:     opts,
+		pauses:   newPauses(opts.Storage, opts.Log),
+		deciding: make(chan struct{}, 1),
+		stir:     make(chan struct{}, 1),
+		places:   map[types.PipelineID]*place{},
 	}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	e.hurry, e.press = context.WithCancel(context.Background())
@@ -61,48 +64,60 @@ func NewEngine(opts Options) (*Engine, error) {
 // that says so. What fails later is started again, with growing pauses. ctx bounds the start only.
 func (e *Engine) Start(ctx context.Context) error {
 	const op = "pipeline.start"
-	release, err := e.take(ctx, op)
+	done, err := e.decide(ctx, op)
 	if err != nil {
 		return err
 	}
-	defer release()
-	e.mu.Lock()
-	started := e.started
-	e.started = true
-	e.mu.Unlock()
-	if started {
+	defer done()
+	if e.isStarted() {
 		return ports.Errorf(ports.CodeInvalidInput, op, "the engine was started before: start it once")
 	}
-	if err := e.begin(ctx); err != nil {
-		e.mu.Lock()
-		e.started = false
-		e.mu.Unlock()
+	exchanges, err := e.begin(ctx)
+	if err != nil {
 		return err
 	}
-	return nil
+	e.mu.Lock()
+	e.started = true
+	e.mu.Unlock()
+	return await(ctx, exchanges)
 }
 
-func (e *Engine) begin(ctx context.Context) error {
+func (e *Engine) isStarted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started
+}
+
+func (e *Engine) begin(ctx context.Context) ([]*exchange, error) {
 	for _, p := range e.opts.Pipelines {
 		if err := e.opts.Parts.CheckPipeline(p); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	resources, err := e.resources(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the pipelines that are resources: %w", err)
+		return nil, fmt.Errorf("reading the pipelines that are resources: %w", err)
 	}
 	if e.spill, e.removeSpill, err = e.opts.spillDir(); err != nil {
-		return ports.Errorf(ports.CodeBindingSetupFailed, "pipeline.start", "the directory for what waits for slow sinks cannot be made: %w; give the engine one that it can write", err)
+		return nil, ports.Errorf(ports.CodeBindingSetupFailed, "pipeline.start", "the directory for what waits for slow sinks cannot be made: %w; give the engine one that it can write", err)
 	}
 	e.pauses.refresh(ctx)
 	for _, p := range e.opts.Pipelines {
-		e.launch(e.unit(p, types.OriginFile, nil))
+		e.plan(p.ID, e.unit(p, types.OriginFile, nil))
 	}
 	e.follow(resources)
-	e.watching.Go(e.watchPauses)
-	e.watching.Go(e.watchResources)
-	return nil
+	e.background(e.watchPauses)
+	e.background(e.watchResources)
+	return e.exchanges(), nil
+}
+
+// background runs f beside all else. Close waits for it.
+func (e *Engine) background(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.working.Go(f)
+	}
 }
 
 // unit makes a unit of a configuration. Its counters go on where those of one that it replaces were.
@@ -117,26 +132,19 @@ func (e *Engine) unit(p config.Pipeline, origin types.PipelineOrigin, before *un
 	return u
 }
 
-func (e *Engine) launch(u *unit) {
-	e.mu.Lock()
-	e.units[u.config.ID] = u
-	e.mu.Unlock()
-	u.start()
-}
-
-// watchPauses keeps up with pauses. It waits for nobody's turn: a pause takes effect also while a pipeline
-// takes its time to stop.
+// watchPauses keeps up with pauses.
 func (e *Engine) watchPauses() {
-	for e.rest(pausePoll) {
+	for e.rest(pausePoll, nil) {
 		e.pauses.refresh(e.ctx)
 	}
 }
 
-// watchResources keeps up with resources that others have changed.
+// watchResources keeps up with resources that others have changed. It waits for no pipeline that takes its
+// time to stop.
 func (e *Engine) watchResources() {
 	failing := false
-	for e.rest(refreshPoll) {
-		err := e.Refresh(e.ctx)
+	for e.rest(refreshPoll, e.stir) {
+		_, err := e.revise(e.ctx)
 		if err != nil && !failing && e.ctx.Err() == nil {
 			e.opts.Log.Warn("the pipelines that are resources cannot be read; those that run go on", "error", err)
 		}
@@ -144,33 +152,16 @@ func (e *Engine) watchResources() {
 	}
 }
 
-// rest waits. It is false when the engine is closed.
-func (e *Engine) rest(d time.Duration) bool {
+// rest waits, unless it is stirred. It is false when the engine is closed.
+func (e *Engine) rest(d time.Duration, stir <-chan struct{}) bool {
 	timer := e.opts.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
-		return true
+	case <-stir:
 	case <-e.ctx.Done():
-		return false
 	}
-}
-
-// take waits for the turn to start and stop pipelines.
-func (e *Engine) take(ctx context.Context, op string) (release func(), err error) {
-	select {
-	case e.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed {
-		<-e.turn
-		return nil, ports.Errorf(ports.CodeStoreClosed, op, "the engine of the pipelines is closed")
-	}
-	return func() { <-e.turn }, nil
+	return e.ctx.Err() == nil
 }
 
 // limit is the time that a stop has for what is under way.
@@ -199,35 +190,35 @@ func (e *Engine) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
+	defer e.press()
 	defer context.AfterFunc(ctx, e.press)()
 	e.end()
-	e.turn <- struct{}{} // whoever has it ends soon, and nobody gets it any more
-	defer func() { <-e.turn }()
-	e.watching.Wait()
-	units := e.all()
+	places := e.sorted()
+	errs := make([]error, len(places), len(places)+1)
 	var stopping sync.WaitGroup
-	for _, u := range units {
-		stopping.Go(u.stop)
+	for i, p := range places {
+		stopping.Go(func() {
+			p.turn <- struct{}{} // whoever has it ends soon, and nobody gets it any more
+			if u := e.at(p); u != nil {
+				errs[i] = e.retire(u)
+			}
+		})
 	}
 	stopping.Wait()
-	errs := make([]error, 0, len(units)+1)
-	for _, u := range units {
-		limit, cancel := e.limit()
-		errs = append(errs, u.close(limit))
-		cancel()
-	}
+	e.working.Wait()
 	if e.removeSpill != nil {
 		errs = append(errs, e.removeSpill())
 	}
 	return errors.Join(errs...)
 }
 
+// all are the pipelines that are there, by id.
 func (e *Engine) all() []*unit {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	units := make([]*unit, 0, len(e.units))
-	for _, id := range slices.Sorted(maps.Keys(e.units)) {
-		units = append(units, e.units[id])
+	var units []*unit
+	for _, p := range e.sorted() {
+		if u := e.at(p); u != nil {
+			units = append(units, u)
+		}
 	}
 	return units
 }
@@ -238,10 +229,16 @@ func (e *Engine) find(op string, id types.PipelineID) (*unit, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if u, ok := e.units[id]; ok {
-		return u, nil
+	if p, ok := e.places[id]; ok && p.unit != nil {
+		return p.unit, nil
 	}
-	return nil, ports.Errorf(ports.CodeNotFound, op, "there is no pipeline %q: %s", id, among(e.units))
+	there := map[types.PipelineID]bool{}
+	for other, p := range e.places {
+		if p.unit != nil {
+			there[other] = true
+		}
+	}
+	return nil, ports.Errorf(ports.CodeNotFound, op, "there is no pipeline %q: %s", id, among(there))
 }
 
 // among lists what there is, for an error.
@@ -318,16 +315,15 @@ func (e *Engine) Accept(ctx context.Context, id types.PipelineID, events []types
 }
 
 // Suspend stops a pipeline, waits until nothing of it is under way, calls fn, and starts it again behind
-// the checkpoint that is stored then. Where there is no such pipeline it only calls fn.
+// the checkpoint that is stored then. Where there is no such pipeline it only calls fn, and none begins
+// meanwhile. It waits for no other pipeline.
 func (e *Engine) Suspend(ctx context.Context, id types.PipelineID, fn func(context.Context) error) error {
-	release, err := e.take(ctx, "pipeline.suspend")
+	p, release, err := e.take(ctx, "pipeline.suspend", id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	e.mu.Lock()
-	u := e.units[id]
-	e.mu.Unlock()
+	u := e.at(p)
 	if u == nil {
 		return fn(ctx)
 	}

@@ -38,32 +38,67 @@ func (e *Engine) parse(id types.PipelineID, text []byte) (config.Pipeline, error
 	return p, e.opts.Parts.CheckPipeline(p, e.usable()...)
 }
 
-// usable are the pipelines with a configuration that can be used.
+// usable are the pipelines with a configuration that can be used: those that are there, and those that are
+// to come.
 func (e *Engine) usable() []config.Pipeline {
 	var list []config.Pipeline
-	for _, u := range e.all() {
-		if u.broken == nil {
-			list = append(list, u.config)
+	for _, p := range e.sorted() {
+		for _, u := range e.ever(p) {
+			if u.broken == nil {
+				list = append(list, u.config)
+			}
 		}
 	}
 	return list
 }
 
 // Refresh makes the pipelines what the resources of the kind "pipeline" say: new ones are started, those
-// that changed are stopped and replaced, and those that are gone are stopped. One that cannot be used is
-// not taken: the pipeline that runs goes on, and its status says why.
-func (e *Engine) Refresh(ctx context.Context) error {
-	release, err := e.take(ctx, "pipeline.refresh")
+// that changed are stopped and replaced, and those that are gone are stopped, all at the same time. It
+// returns when those that are named are what their resources said, or something newer; without names it
+// waits for all. When ctx ends before, the changes that were begun go on. Before Start there is nothing to
+// do.
+//
+// One that cannot be used is not taken: the pipeline that runs goes on, and its status says why. One that
+// wants the place of another, which is still being stopped, is taken once that has stopped.
+func (e *Engine) Refresh(ctx context.Context, ids ...types.PipelineID) error {
+	exchanges, err := e.revise(ctx, ids...)
 	if err != nil {
 		return err
 	}
-	defer release()
+	return await(ctx, exchanges)
+}
+
+// revise decides what becomes of the pipelines, and begins it. It returns what is under way of those that
+// are named, or of all.
+func (e *Engine) revise(ctx context.Context, ids ...types.PipelineID) ([]*exchange, error) {
+	done, err := e.decide(ctx, "pipeline.refresh")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if !e.isStarted() {
+		return nil, nil
+	}
 	resources, err := e.resources(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e.follow(resources)
-	return nil
+	return e.exchanges(ids...), nil
+}
+
+// decide waits until nobody else decides what becomes of the pipelines.
+func (e *Engine) decide(ctx context.Context, op string) (done func(), err error) {
+	select {
+	case e.deciding <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if e.isClosed() {
+		<-e.deciding
+		return nil, closedError(op)
+	}
+	return func() { <-e.deciding }, nil
 }
 
 func (e *Engine) resources(ctx context.Context) ([]types.Resource, error) {
@@ -82,30 +117,25 @@ func (e *Engine) resources(ctx context.Context) ([]types.Resource, error) {
 	}
 }
 
-// follow does what Refresh says. The caller has the turn.
+// follow does what Refresh says, and waits for nothing. The caller decides.
 func (e *Engine) follow(resources []types.Resource) {
 	there := map[types.PipelineID]bool{}
 	for _, r := range resources {
 		there[types.PipelineID(r.ID)] = true
 	}
-	// First what is gone, so that others may have its places.
-	for _, u := range e.all() {
+	for _, u := range e.latest() {
 		switch {
 		case there[u.config.ID]:
 		case u.origin == types.OriginFile:
 			u.refuse(nil)
 		default:
-			e.retire(u)
-			e.mu.Lock()
-			delete(e.units, u.config.ID)
-			e.mu.Unlock()
+			e.plan(u.config.ID, nil)
 		}
 	}
+	units := e.latest()
 	for _, r := range resources {
 		id := types.PipelineID(r.ID)
-		e.mu.Lock()
-		u := e.units[id]
-		e.mu.Unlock()
+		u := units[id]
 		switch {
 		case u == nil:
 			e.replace(nil, r)
@@ -119,7 +149,7 @@ func (e *Engine) follow(resources []types.Resource) {
 	}
 }
 
-// replace puts the pipeline that a resource configures in place of u, which may be nil.
+// replace plans that the pipeline that a resource configures comes in place of u, which may be nil.
 func (e *Engine) replace(u *unit, r types.Resource) {
 	p, err := e.parse(types.PipelineID(r.ID), r.Value)
 	switch {
@@ -136,18 +166,5 @@ func (e *Engine) replace(u *unit, r types.Resource) {
 	}
 	next := e.unit(p, types.OriginResource, u)
 	next.version, next.text, next.broken = r.Version, string(r.Value), err
-	if u != nil {
-		e.retire(u)
-	}
-	e.launch(next)
-}
-
-// retire stops a unit for good.
-func (e *Engine) retire(u *unit) {
-	u.stop()
-	limit, cancel := e.limit()
-	defer cancel()
-	if err := u.close(limit); err != nil {
-		u.log.Warn("a sink was not closed cleanly", "error", err)
-	}
+	e.plan(p.ID, next)
 }

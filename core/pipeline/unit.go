@@ -25,19 +25,21 @@ type unit struct {
 	broken   error  // why the configuration cannot be used; then nothing runs
 	counters *counters
 
+	// Who has the turn at the unit's place starts and stops it.
 	cancel context.CancelFunc // ends the goroutine; nil while there is none
 	done   chan struct{}
 
 	opening sync.Mutex // one opens sinks at a time
 
-	mu      sync.Mutex
-	sinks   map[types.SinkID]*sharedSink
-	closed  bool
-	state   types.PipelineState
-	failure error
-	problem error // why a newer configuration is refused
-	retryAt time.Time
-	run     *run
+	mu       sync.Mutex
+	sinks    map[types.SinkID]*sharedSink
+	closed   bool
+	state    types.PipelineState
+	stopping bool // it is to become stopped
+	failure  error
+	problem  error // why a newer configuration is refused
+	retryAt  time.Time
+	run      *run
 }
 
 // start runs the pipeline until stop.
@@ -46,6 +48,7 @@ func (u *unit) start() {
 		u.become(types.PipelineFailed, u.broken, time.Time{})
 		return
 	}
+	u.counters.keep(u.config)
 	if u.config.Source == nil {
 		u.become(types.PipelineIdle, nil, time.Time{})
 		return
@@ -64,9 +67,17 @@ func (u *unit) stop() {
 	if u.cancel == nil {
 		return
 	}
+	u.setStopping(true)
 	u.cancel()
 	<-u.done
 	u.cancel = nil
+	u.setStopping(false)
+}
+
+func (u *unit) setStopping(is bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopping = is
 }
 
 // loop starts the pipeline again whenever it fails.
@@ -218,6 +229,13 @@ func (u *unit) refuse(problem error) {
 	u.problem = problem
 }
 
+// refuses reports whether there is a newer configuration that is not taken.
+func (u *unit) refuses() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.problem != nil
+}
+
 // current is the run that is under way, nil if there is none.
 func (u *unit) current() *run {
 	u.mu.Lock()
@@ -232,6 +250,9 @@ func (u *unit) current() *run {
 func (u *unit) status() types.PipelineStatus {
 	u.mu.Lock()
 	state, failure, problem, retryAt, r := u.state, u.failure, u.problem, u.retryAt, u.run
+	if u.stopping && state != types.PipelineStopped {
+		state, retryAt = types.PipelineStopping, time.Time{}
+	}
 	u.mu.Unlock()
 	id := u.config.ID
 	paused := func(target types.Pause) bool {
