@@ -20,7 +20,8 @@ type Source interface {
 	// in the stream and is no event is returned in its place, with its Err. limit is 1 to 10,000. All
 	// events of one cursor come out of one Read, also where that makes more than limit.
 	//
-	// Any other error ends this source: it is closed and opened anew, at the checkpoint.
+	// Any other error ends this source: it is closed and opened anew, at the checkpoint. A Read that does
+	// not return soon after the end of ctx is left behind, and the source closed beside it.
 	Read(ctx context.Context, limit int) ([]types.Event, error)
 
 	// Settle says that every event up to and including the cursor is dealt with, and that the

@@ -179,10 +179,11 @@ func withDefaults(r config.Retry) config.Retry {
 }
 
 // read is the run: it takes up events until the source has ended and all is settled (io.EOF), until it is
-// stopped (nil), or until something fails.
-func (r *run) read() error {
+// stopped (nil), or until something fails. limit gives a source the time to return from a Read that is
+// stopped.
+func (r *run) read(limit func() (context.Context, context.CancelFunc)) error {
 	for r.ready() {
-		events, err := r.next()
+		events, err := r.next(limit)
 		switch {
 		case len(events) > 0:
 			err = r.takeUp(events)
@@ -204,8 +205,36 @@ func (r *run) read() error {
 	return r.failed()
 }
 
-// next reads from the source. A panic of its module fails this run, and no other.
-func (r *run) next() (events []types.Event, err error) {
+// next reads from the source. A Read that does not end with its context is left behind, so that it holds
+// up no stop.
+func (r *run) next(limit func() (context.Context, context.CancelFunc)) ([]types.Event, error) {
+	type result struct {
+		events []types.Event
+		err    error
+	}
+	read := make(chan result, 1)
+	go func() {
+		events, err := r.guardedRead()
+		read <- result{events, err}
+	}()
+	select {
+	case got := <-read:
+		return got.events, got.err
+	case <-r.stopping.Done():
+	}
+	patience, cancel := limit()
+	defer cancel()
+	select {
+	case got := <-read:
+		return got.events, got.err
+	case <-patience.Done():
+		r.log.Error("the source does not return from a read that was stopped; it is left behind", "module", r.config.Source.Module)
+		return nil, errStopped
+	}
+}
+
+// guardedRead reads from the source. A panic of its module fails this run, and no other.
+func (r *run) guardedRead() (events []types.Event, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.log.Error("a source panicked", "stack", string(debug.Stack()))
@@ -265,6 +294,10 @@ func (r *run) settledAll() bool {
 
 // takeUp brings events through the monitors and gates to the lanes.
 func (r *run) takeUp(events []types.Event) error {
+	verdicts := r.judge(events)
+	if r.stopping.Err() != nil {
+		return nil // they come again
+	}
 	last := events[len(events)-1].Cursor
 	number, err := r.ledger.begin(last)
 	if err != nil {
@@ -272,7 +305,6 @@ func (r *run) takeUp(events []types.Event) error {
 	}
 	r.marks.didRead(readMark{through: last, events: len(events), at: r.clock.Now()})
 	r.counters.events.Add(uint64(len(events)))
-	verdicts := r.judge(events)
 	batches := map[*lane][]entry{}
 	matches := 0
 	var hits []types.GateHit
@@ -319,13 +351,14 @@ func (r *run) takeUp(events []types.Event) error {
 	return r.ledger.settle(number, 1)
 }
 
-// judge evaluates the expressions, on several processors where that is worth it.
+// judge evaluates the expressions, on several processors where that is worth it. It leaves off when the run
+// stops: a batch of events that cost what one may takes many seconds.
 func (r *run) judge(events []types.Event) []verdict {
 	const chunk = 64
 	verdicts := make([]verdict, len(events))
 	one := func(from int) {
 		for i := from; i < min(from+chunk, len(events)); i++ {
-			if events[i].Err == nil {
+			if events[i].Err == nil && r.stopping.Err() == nil {
 				verdicts[i] = r.rules.judge(events[i])
 			}
 		}

@@ -2,6 +2,8 @@ package pipeline_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +143,79 @@ func TestAStopWaitsForNoStorageThatDoesNotAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deafSource reads, then waits whatever its context says.
+type deafSource struct {
+	ports.Source
+	forever chan struct{}
+	began   chan struct{}
+}
+
+func (s deafSource) Read(ctx context.Context, limit int) ([]types.Event, error) {
+	select {
+	case <-s.began:
+		<-s.forever
+	default:
+		close(s.began)
+	}
+	return s.Source.Read(ctx, limit)
+}
+
+// deafParts are the parts of a world whose sources are deaf.
+type deafParts struct {
+	*world
+	forever chan struct{}
+}
+
+func (p deafParts) OpenSource(ctx context.Context, c config.Pipeline, from *types.Cursor) (ports.Source, error) {
+	s, err := p.world.OpenSource(ctx, c, from)
+	return deafSource{s, p.forever, make(chan struct{})}, err
+}
+
+func TestASourceThatDoesNotReturnIsLeftBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		put(t, w.storage, string(quakes), from5, 0)
+		w.stream(quakes).append(mags(5)...)
+		forever := make(chan struct{})
+		e, err := pipeline.NewEngine(pipeline.Options{Storage: w.storage, Parts: deafParts{w, forever}, SpillDir: t.TempDir(), StopTimeout: time.Second})
+		require.NoError(t, err)
+		require.NoError(t, e.Start(t.Context()))
+		pass(time.Second)
+		require.Equal(t, []uint64{1}, w.receiver(quakes, "alerts").primaries())
+
+		w.stream(quakes).append(mags(6, 8)...)
+		put(t, w.storage, string(quakes), from7, 1)
+		began := time.Now()
+		require.NoError(t, e.Refresh(t.Context()))
+		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		pass(10 * time.Second)
+		require.EqualValues(t, 2, status(t, e, quakes).Version)
+		require.Equal(t, []uint64{1, 3}, w.receiver(quakes, "alerts").primaries(), "the successor has a source of its own")
+
+		began = time.Now()
+		require.NoError(t, e.Close(t.Context()))
+		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		close(forever)
+		synctest.Wait()
+		require.Equal(t, []uint64{1, 3}, w.receiver(quakes, "alerts").primaries())
+	})
+}
+
+// Expressions that cost as much as they may, on a batch of events, hold up no stop.
+func TestAStopWaitsForNoBatchThatIsDear(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	dear := one(func(p *config.Pipeline) { p.Monitors[0].When = `any(list, any(list, any(list, # == "x")))` })
+	e, err := pipeline.NewEngine(pipeline.Options{Storage: w.storage, Parts: w, SpillDir: t.TempDir(), Pipelines: []config.Pipeline{dear}})
+	require.NoError(t, err)
+	require.NoError(t, e.Start(t.Context()))
+	event := `{"list":[` + strings.TrimSuffix(strings.Repeat("1,", 165), ",") + `]}`
+	w.stream(quakes).append(slices.Repeat([]string{event}, 500)...) // one batch, and many seconds of work
+	require.Eventually(t, func() bool { return status(t, e, quakes).State == types.PipelineRunning }, time.Minute, time.Millisecond)
+	require.NoError(t, e.Close(t.Context()))
+	require.Zero(t, status(t, e, quakes).Events, "the batch was left off, and comes again")
 }
 
 // A source that gives events again may give one while it waits for its delivery.

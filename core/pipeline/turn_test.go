@@ -167,6 +167,7 @@ func TestAPlaceIsTakenOnceItIsFree(t *testing.T) {
 		put(t, w.storage, "third", alone, 0)
 		require.NoError(t, e.Refresh(t.Context(), "second"))
 		require.Contains(t, status(t, e, "second").Error, "the place is taken by first")
+		synctest.Wait()
 		require.Equal(t, types.PipelineStopping, status(t, e, "first").State)
 		require.NoError(t, e.Refresh(t.Context(), "first"))
 		synctest.Wait()

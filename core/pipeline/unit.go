@@ -138,7 +138,7 @@ func (u *unit) once(ctx context.Context) error {
 	u.mu.Unlock()
 	u.become(types.PipelineRunning, nil, time.Time{})
 	u.log.Info("the pipeline runs", "source", u.config.Source.Module, "behind", r.behind())
-	err = r.read()
+	err = r.read(e.limit)
 	r.finish(e.limit)
 	if errors.Is(err, io.EOF) {
 		err = nil
