@@ -172,7 +172,8 @@ type JournalCount struct {
 type GateHit struct {
 	Monitor MonitorID `json:"monitor"`
 	Cursor  Cursor    `json:"cursor"`
-	// Index tells the events of one cursor apart, at most 2^63-1.
+	// Index tells the events of one cursor apart, at most 2^63-1. A gate makes it of the index of the event
+	// and, where the event has one, of its identity.
 	Index uint64 `json:"event_index"`
 	// TS is the time of the event, in milliseconds since the epoch.
 	TS int64 `json:"event_ts"`

@@ -22,6 +22,11 @@
 // most 60,016 bytes: one that is dropped has no cooldown, and what it had used up counts again as long as
 // it is within the window. That errs on the side of an emission too many.
 //
+// An event that a source gives again at a newer place, as a queue does whose lease has ended, counts once: it
+// is known by its ID, its time and its group as long as its hit counts, after a restart too. An event without
+// an ID, or with an index of 16,384 or more at its cursor, counts again, and so does one whose hit was dropped
+// as one of too many, or that has another time or key since the expressions for these were changed.
+//
 // It leaves to the pipeline the storing, and the order of events: each that is offered comes after all
-// that were offered before. An event that a source gives again at a newer place counts again.
+// that were offered before.
 package gate

@@ -33,6 +33,7 @@ type Gate struct {
 	groups map[uint64]*group
 	// journal has the hits in their order: those that are counted, and those between them.
 	journal deque
+	counted map[identity]struct{} // of those hits that count and are of an event with an ID
 	emitted emissions
 	lastTS  *int64 // of the event that was let through last
 	changed bool   // the meta
@@ -54,8 +55,12 @@ type group struct {
 type hit struct {
 	at place
 	ts int64
+	id uint64 // what is known of the event's ID
 	of *group // nil once it counts no longer
 }
+
+// identity is the hit's, as long as it counts.
+func (h *hit) identity() identity { return identity{h.of.hash, h.ts, h.id} }
 
 // New makes a gate without a past. A configuration that cannot be used is INVALID_CONFIG.
 func New(monitor types.MonitorID, cfg Config) (*Gate, error) {
@@ -65,7 +70,7 @@ func New(monitor types.MonitorID, cfg Config) (*Gate, error) {
 	return &Gate{
 		monitor: monitor, cfg: cfg, threshold: cfg.threshold(),
 		window: cfg.Window.Milliseconds(), cooldown: cfg.Cooldown.Milliseconds(),
-		groups:   make(map[uint64]*group),
+		groups: make(map[uint64]*group), counted: make(map[identity]struct{}),
 		mostHits: maxHits, mostEmissions: maxEmissions,
 	}, nil
 }
@@ -92,7 +97,8 @@ func (g *Gate) Since(now int64) int64 {
 // A change of the condition or of the key takes effect with what there is: hits that the journal lost
 // because the window was shorter are missing, and emissions of another key count for nothing.
 func (g *Gate) Restore(hits []types.GateHit, meta types.GateMeta, upTo *types.Cursor, key func(event []byte) string) error {
-	g.groups, g.journal, g.emitted, g.lastTS, g.changed = make(map[uint64]*group), deque{}, emissions{}, nil, false
+	g.groups, g.counted = make(map[uint64]*group), make(map[identity]struct{})
+	g.journal, g.emitted, g.lastTS, g.changed = deque{}, emissions{}, nil, false
 	if upTo == nil {
 		g.changed = meta.Aux != nil || meta.LastEmitTS != nil
 		return nil
@@ -137,7 +143,7 @@ func (g *Gate) latest(hits []types.GateHit, upTo types.Cursor) []types.GateHit {
 		}
 	}
 	inOrder := func(a, b types.GateHit) int {
-		switch p, q := (place{a.Cursor, a.Index}), (place{b.Cursor, b.Index}); {
+		switch p, q := placeOf(a), placeOf(b); {
 		case p.after(q):
 			return 1
 		case q.after(p):
@@ -152,7 +158,8 @@ func (g *Gate) latest(hits []types.GateHit, upTo types.Cursor) []types.GateHit {
 
 // replay counts a hit of the journal. emitted has the emissions that are not adopted yet.
 func (g *Gate) replay(h types.GateHit, hash uint64, emitted map[uint64]*emission) {
-	at := place{h.Cursor, h.Index}
+	at := placeOf(h)
+	_, id := unpack(h.Index)
 	if e := emitted[hash]; e != nil && at.after(e.at) {
 		g.adopt(e)
 		delete(emitted, hash)
@@ -162,7 +169,13 @@ func (g *Gate) replay(h types.GateHit, hash uint64, emitted map[uint64]*emission
 		// It was counted, so its group began anew with it.
 		g.restart(k)
 	}
-	g.count(k, at, h.TS)
+	g.count(k, at, h.TS, id)
+}
+
+// placeOf is where the event of a hit stood.
+func placeOf(h types.GateHit) place {
+	index, _ := unpack(h.Index)
+	return place{h.Cursor, index}
 }
 
 // adopt makes an emission that was stored the last of its group.
@@ -171,12 +184,13 @@ func (g *Gate) adopt(e *emission) {
 	k.used, k.fresh = merge(k.used, k.fresh), nil
 	k.now = e.now
 	k.last = e
-	k.expire(g.window)
+	g.expire(k)
 }
 
 // Offer counts a match: an event that the monitor picked, and the key of its group. hit is what the
 // journal has to keep, nil for nothing; it shares the memory of the event's data. emit is what is let
-// through, nil for nothing; its Match is left empty.
+// through, nil for nothing; its Match is left empty. A match that was counted already, by the ID of its
+// event, is neither.
 func (g *Gate) Offer(e types.Event, key string) (hit *types.GateHit, emit *types.Emission) {
 	if !g.cfg.remembers() {
 		return nil, &types.Emission{Key: key, Hits: 1, FirstTS: e.TS, LastTS: e.TS}
@@ -195,11 +209,12 @@ func (g *Gate) Offer(e types.Event, key string) (hit *types.GateHit, emit *types
 		g.remember(k, at, e.TS)
 		return nil, emit
 	}
-	if g.late(k, e.TS) {
+	id := hashID(e)
+	if g.late(k, e.TS) || g.has(identity{k.hash, e.TS, id}) {
 		return nil, nil
 	}
-	g.count(k, at, e.TS)
-	hit = &types.GateHit{Monitor: g.monitor, Cursor: e.Cursor, Index: e.Index, TS: e.TS, Event: e.Data}
+	g.count(k, at, e.TS, id)
+	hit = &types.GateHit{Monitor: g.monitor, Cursor: e.Cursor, Index: pack(e.Index, id), TS: e.TS, Event: e.Data}
 	if len(k.fresh) < g.threshold || k.last != nil && minus(k.now, k.last.now) < g.cooldown {
 		return hit, nil
 	}
@@ -252,18 +267,39 @@ func (g *Gate) late(k *group, ts int64) bool {
 	return k.there() && ts <= minus(k.now, g.window)
 }
 
+// has reports whether a match is counted that is given again. One that is not late was counted, if it was,
+// within the window: so its hit is there.
+func (g *Gate) has(match identity) bool {
+	if match.id == 0 {
+		return false
+	}
+	_, there := g.counted[match]
+	return there
+}
+
 // count adds a hit to its group, and lets go of what counts no longer.
-func (g *Gate) count(k *group, at place, ts int64) {
+func (g *Gate) count(k *group, at place, ts int64, id uint64) {
 	if !k.there() || ts > k.now {
 		k.now = ts
 	}
-	h := &hit{at, ts, k}
+	h := &hit{at, ts, id, k}
+	if id != 0 {
+		g.counted[h.identity()] = struct{}{}
+	}
 	k.fresh = insert(k.fresh, h)
-	k.expire(g.window)
+	g.expire(k)
 	g.journal.push(h)
 	if g.journal.len() > g.mostHits {
 		g.forget(g.journal.pop())
 	}
+}
+
+// lose notes that a hit counts no longer.
+func (g *Gate) lose(h *hit) {
+	if h.id != 0 {
+		delete(g.counted, h.identity())
+	}
+	h.of = nil
 }
 
 // forget lets go of the oldest hit of all.
@@ -272,7 +308,7 @@ func (g *Gate) forget(h *hit) {
 	if k == nil {
 		return
 	}
-	h.of = nil
+	g.lose(h)
 	k.fresh, k.used = without(k.fresh, h), without(k.used, h)
 	g.settle(k)
 }
@@ -298,7 +334,7 @@ func (g *Gate) settle(k *group) {
 func (g *Gate) restart(k *group) {
 	for _, list := range [...][]*hit{k.fresh, k.used} {
 		for _, h := range list {
-			h.of = nil
+			g.lose(h)
 		}
 	}
 	k.fresh, k.used = nil, nil
@@ -343,13 +379,13 @@ func (g *Gate) drop(e *emission) {
 // there reports whether the group has a past.
 func (k *group) there() bool { return k.last != nil || len(k.fresh) > 0 || len(k.used) > 0 }
 
-// expire lets go of the hits that have left the window.
-func (k *group) expire(window int64) {
-	floor := minus(k.now, window)
+// expire lets go of the hits of a group that have left the window.
+func (g *Gate) expire(k *group) {
+	floor := minus(k.now, g.window)
 	for _, list := range [...]*[]*hit{&k.fresh, &k.used} {
 		n := 0
 		for n < len(*list) && (*list)[n].ts <= floor {
-			(*list)[n].of = nil
+			g.lose((*list)[n])
 			(*list)[n] = nil
 			n++
 		}

@@ -170,6 +170,95 @@ func TestTimesAtTheEndsOfTheRange(t *testing.T) {
 	}
 }
 
+// again is the event i with the ID of one that was given before, and its time.
+func again(i int, ts int64, id string) types.Event {
+	e := event(i, ts, "")
+	e.ID = id
+	return e
+}
+
+func TestAMatchThatIsGivenAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	const index = 7
+	for name, offered := range map[string][]struct {
+		id, key string
+		ts      int64
+		hits    uint64
+	}{
+		"within the window": {
+			{"a", "", 10, 0}, {"a", "", 10, 0}, {"a", "", 10, 0}, {"b", "", 11, 0}, {"a", "", 10, 0}, {"c", "", 12, 3},
+		},
+		"after the emission": {
+			{"a", "", 10, 0}, {"b", "", 11, 0}, {"c", "", 12, 3}, {"c", "", 12, 0}, {"a", "", 10, 0}, {"b", "", 11, 0},
+			{"d", "", 13, 0}, {"e", "", 13, 0}, {"d", "", 13, 0}, {"f", "", 13, 3},
+		},
+		"when it has left the window": {
+			{"a", "", 10, 0}, {"b", "", 11, 0}, {"z", "", 110, 0}, {"a", "", 10, 0}, {"b", "", 11, 0}, {"y", "", 110, 3},
+		},
+		"in a group of its own": {
+			{"a", "k", 10, 0}, {"b", "l", 10, 0}, {"a", "k", 10, 0}, {"c", "k", 11, 0}, {"b", "l", 10, 0}, {"c", "k", 11, 0},
+			{"d", "k", 12, 3}, {"e", "l", 12, 0}, {"f", "l", 12, 3},
+		},
+		"without an ID there is nothing to know": {
+			{"", "", 10, 0}, {"", "", 10, 0}, {"", "", 10, 3},
+		},
+		"others of the same time": {
+			{"a", "", 10, 0}, {"b", "", 10, 0}, {"c", "", 10, 3},
+		},
+	} {
+		for _, restarts := range []bool{false, true} {
+			cfg := gate.Config{Threshold: 3, Window: 100 * time.Millisecond}
+			g := newGate(t, cfg, nil)
+			var hits []types.GateHit
+			var meta types.GateMeta
+			for i, o := range offered {
+				e := again(i, o.ts, o.id)
+				e.Index = index
+				e.Data = fmt.Appendf(nil, `{"key":%q}`, o.key)
+				hit, emission := g.Offer(e, o.key)
+				if o.hits == 0 {
+					require.Nil(t, emission, "%s: match %d, restarts %v", name, i, restarts)
+				} else {
+					require.NotNil(t, emission, "%s: match %d, restarts %v", name, i, restarts)
+					require.Equal(t, o.hits, emission.Hits, name)
+				}
+				if hit != nil {
+					require.LessOrEqual(t, hit.Index, uint64(math.MaxInt64))
+					hits = append(hits, *hit)
+				}
+				if taken, changed := g.TakeMeta(); changed {
+					meta = taken
+				}
+				if restarts {
+					g = newGate(t, cfg, nil)
+					require.NoError(t, g.Restore(hits, meta, &e.Cursor, keyOf))
+				}
+			}
+		}
+	}
+}
+
+// What a gate knows of matches that may be given again goes with their hits.
+func TestTheKnownAreThoseThatCount(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, gate.Config{Threshold: 3, Window: time.Hour}, []int{100, 10})
+	for i := range 1000 {
+		g.Offer(again(i, int64(i), fmt.Sprint(i)), "")
+	}
+	require.Equal(t, 100, gate.Known(g))
+	g.Offer(again(1000, 10*time.Hour.Milliseconds(), "later"), "")
+	require.Equal(t, 1, gate.Known(g))
+	g.Offer(again(1001, 10*time.Hour.Milliseconds()-2*month.Milliseconds(), "the clock was wrong"), "")
+	require.Equal(t, 1, gate.Known(g))
+
+	// An index that leaves no room for it: as if there were no ID.
+	e := again(1002, 10*time.Hour.Milliseconds()-2*month.Milliseconds(), "far")
+	e.Index = 1 << 14
+	hit, _ := g.Offer(e, "")
+	require.EqualValues(t, 1<<14, hit.Index)
+	require.Equal(t, 1, gate.Known(g))
+}
+
 func TestAtMostSoManyHitsCount(t *testing.T) {
 	t.Parallel()
 	const most = 32_768

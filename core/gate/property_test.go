@@ -45,6 +45,7 @@ type past struct {
 
 type counted struct {
 	ts   int64
+	id   string
 	used bool
 }
 
@@ -75,10 +76,12 @@ func (r *reference) offer(m match) *types.Emission {
 		k.now = ts
 	case there && ts <= k.now-window:
 		return nil
+	case m.event.ID != "" && slices.ContainsFunc(k.matches, func(c counted) bool { return c.id == m.event.ID }):
+		return nil // it is given again
 	case !there || ts > k.now:
 		k.now = ts
 	}
-	k.matches = append(k.matches, counted{ts: ts})
+	k.matches = append(k.matches, counted{ts: ts, id: m.event.ID})
 	emission := &types.Emission{Key: m.key}
 	for _, c := range k.matches {
 		if c.used || c.ts <= k.now-window && window > 0 {
@@ -133,7 +136,8 @@ func drawConfig(t *rapid.T) gate.Config {
 	}
 }
 
-// drawMatches gives matches whose times mostly grow, stand still or go back a little, and sometimes leap.
+// drawMatches gives matches whose times mostly grow, stand still or go back a little, and sometimes leap. Some
+// have an ID, and are given again.
 func drawMatches(t *rapid.T, most int) []match {
 	matches := make([]match, rapid.IntRange(1, most).Draw(t, "matches"))
 	cursor, index, ts := types.Cursor{}, uint64(0), int64(100*month/time.Millisecond)
@@ -156,8 +160,18 @@ func drawMatches(t *rapid.T, most int) []match {
 		default:
 			ts += int64(rapid.IntRange(-3, 5).Draw(t, "on"))
 		}
+		if i > 0 && rapid.IntRange(0, 3).Draw(t, "again") == 0 {
+			matches[i] = matches[i-rapid.IntRange(1, min(i, 12)).Draw(t, "which")]
+			if matches[i].event.ID != "" {
+				matches[i].event.Cursor, matches[i].event.Index = cursor, index
+				continue
+			}
+		}
 		key := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "key")
 		matches[i] = match{types.Event{Cursor: cursor, Index: index, TS: ts, Data: json.RawMessage(fmt.Sprintf(`{"key":%q,"n":%d}`, key, i))}, key}
+		if rapid.Bool().Draw(t, "identified") {
+			matches[i].event.ID = fmt.Sprint("message ", i)
+		}
 	}
 	return matches
 }

@@ -2,13 +2,21 @@ package pipeline_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/core/config"
+	"github.com/stowage-go/stowage/core/pipeline"
+	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/fixture"
+	"github.com/stowage-go/stowage/testkit/flaky"
+	"github.com/stowage-go/stowage/testkit/model"
 	"github.com/stowage-go/stowage/types"
 )
 
@@ -140,4 +148,91 @@ func TestHitsAheadOfTheCheckpointAreForgotten(t *testing.T) {
 		settle()
 		require.Len(t, w.receiver(quakes, "alerts").has(), 1)
 	})
+}
+
+// unacked is a queue that takes no acks while it is told so: its messages are given again.
+type unacked struct {
+	*model.Queue
+	refuses atomic.Bool
+}
+
+func (q *unacked) AckBatch(ctx context.Context, receipts []string) ([]types.AckOutcome, error) {
+	if q.refuses.Load() {
+		return nil, errDown
+	}
+	return q.Queue.AckBatch(ctx, receipts)
+}
+
+// A message that a queue gives again counts once, in a run and after a restart, before what it has let a gate
+// let through and after it, also where the process is gone before it has stored how far it was.
+func TestAMessageThatIsGivenAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"all together": "", "by key": "net"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				orders, large := &unacked{Queue: realQueue()}, realQueue()
+				orders.refuses.Store(true)
+				storage := model.NewStorage(0)
+				faults := flaky.New(ports.SystemClock(), 1)
+				gated := one(func(p *config.Pipeline) {
+					p.Monitors[0].Gate = &config.Gate{Threshold: 3, Window: time.Hour, Key: key}
+				})
+				start := func(storage ports.Storage) *pipeline.Engine {
+					e, err := pipeline.NewEngine(pipeline.Options{
+						Storage: storage, Parts: queueParts{queues{"orders": orders, "large": large}}, SpillDir: t.TempDir(),
+						Log: fixture.Logger(t), Pipelines: []config.Pipeline{gated},
+					})
+					require.NoError(t, err)
+					require.NoError(t, e.Start(t.Context()))
+					return e
+				}
+				send := func(nets ...string) {
+					for _, net := range nets {
+						require.NoError(t, orders.Send(t.Context(), types.JSON(fmt.Appendf(nil, `{"mag":5,"net":%q}`, net)), types.SendOptions{}))
+					}
+				}
+				again := func(e *pipeline.Engine) { // each message, three times at least
+					before := status(t, e, quakes).Events
+					visible, inFlight := counts(t, orders)
+					pass(3 * time.Minute)
+					require.GreaterOrEqual(t, status(t, e, quakes).Events-before, 3*uint64(visible+inFlight))
+				}
+
+				e := start(storage)
+				send("us", "us")
+				again(e)
+				require.Empty(t, receivedEvents(t, large), "two are not three")
+				require.NoError(t, e.Close(context.Background()))
+				e = start(flaky.NewStorage(storage, faults))
+				again(e)
+				faults.Halt() // the process is killed
+				synctest.Wait()
+				_ = e.Close(context.Background()) // as good as it can without its storage
+
+				e = start(storage)
+				again(e)
+				require.Empty(t, receivedEvents(t, large), "two are not three")
+				send("us")
+				again(e)
+				got := receivedEvents(t, large)
+				require.Len(t, got, 1)
+				require.EqualValues(t, 3, got[0].Emission.Hits)
+
+				require.NoError(t, e.Close(context.Background()))
+				e = start(storage)
+				again(e)
+				send("us", "us")
+				again(e)
+				require.Empty(t, receivedEvents(t, large), "what was let through is used up")
+				orders.refuses.Store(false)
+				send("us")
+				pass(time.Minute)
+				got = receivedEvents(t, large)
+				require.Len(t, got, 1)
+				require.EqualValues(t, 3, got[0].Emission.Hits)
+				requireCounts(t, orders, 0, 0)
+				require.NoError(t, e.Close(context.Background()))
+			})
+		})
+	}
 }
