@@ -295,7 +295,7 @@ func (r *run) settledAll() bool {
 // takeUp brings events through the monitors and gates to the lanes.
 func (r *run) takeUp(events []types.Event) error {
 	verdicts := r.judge(events)
-	if r.stopping.Err() != nil {
+	if stops := r.stopping.Err() != nil; stops {
 		return nil // they come again
 	}
 	last := events[len(events)-1].Cursor

@@ -207,7 +207,7 @@ func TestASourceThatDoesNotReturnIsLeftBehind(t *testing.T) {
 func TestAStopWaitsForNoBatchThatIsDear(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	dear := one(func(p *config.Pipeline) { p.Monitors[0].When = `any(list, any(list, any(list, # == "x")))` })
+	dear := one(func(p *config.Pipeline) { p.Monitors[0].When = `any(list, not all(list, none(list, # == "x")))` })
 	e, err := pipeline.NewEngine(pipeline.Options{Storage: w.storage, Parts: w, SpillDir: t.TempDir(), Pipelines: []config.Pipeline{dear}})
 	require.NoError(t, err)
 	require.NoError(t, e.Start(t.Context()))
