@@ -295,8 +295,10 @@ func (r *run) settledAll() bool {
 // takeUp brings events through the monitors and gates to the lanes.
 func (r *run) takeUp(events []types.Event) error {
 	verdicts := r.judge(events)
-	if stops := r.stopping.Err() != nil; stops {
+	select {
+	case <-r.stopping.Done():
 		return nil // they come again
+	default:
 	}
 	last := events[len(events)-1].Cursor
 	number, err := r.ledger.begin(last)
