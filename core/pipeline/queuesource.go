@@ -433,8 +433,8 @@ func (s *QueueSource) nextTurn() (at time.Time, waits bool) {
 	return at, waits
 }
 
-// takeTurn does what is due, if anything is: renewals, those that are due soon along with them, and acks
-// that failed.
+// takeTurn does what is due, if anything is: renewals, those that are due soon along with them, and then acks
+// that failed. Acks that take long cost no lease.
 func (s *QueueSource) takeTurn() (tried bool, failed error) {
 	s.mu.Lock()
 	now, queue := s.clock.Now(), s.queue
@@ -447,9 +447,6 @@ func (s *QueueSource) takeTurn() (tried bool, failed error) {
 	}
 	s.mu.Unlock()
 
-	if acks {
-		failed = s.ack(s.closing)
-	}
 	errs := make([]error, len(due))
 	inParallel(len(due), parallelSettles, func(i int) {
 		if s.open(due[i]) {
@@ -473,7 +470,26 @@ func (s *QueueSource) takeTurn() (tried bool, failed error) {
 	}
 	s.mu.Unlock()
 	s.reportStale([]int{stale})
+	if acks {
+		failed = cmp.Or(failed, s.ackForAWhile())
+	}
 	return acks || len(due) > 0, failed
+}
+
+// ackForAWhile acks what is settled, and is back in time for the next renewals.
+func (s *QueueSource) ackForAWhile() error {
+	ctx, cancel := context.WithCancel(s.closing)
+	defer cancel()
+	timer := s.clock.NewTimer(s.pause())
+	defer timer.Stop()
+	go func() {
+		select {
+		case <-timer.C():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.ack(ctx)
 }
 
 // open reports whether the lease of a loan still matters.

@@ -363,6 +363,41 @@ func TestQueueSourceAcksLaterWhatFailed(t *testing.T) {
 // plainQueue is a queue without anything beyond the port.
 type plainQueue struct{ ports.Queue }
 
+// hangingAcks does not answer an ack before its context ends.
+type hangingAcks struct{ *model.Queue }
+
+func (q hangingAcks) AckBatch(ctx context.Context, _ []string) ([]types.AckOutcome, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestQueueSourceRenewsBesideAcksThatHang(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]time.Duration{
+		"those of a settle":        time.Hour,
+		"those it tries by itself": time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				queue := realQueue()
+				fill(t, queue, 2)
+				source := openSource(t, hangingAcks{queue}, nil, `lease = "30s"`)
+				events := read(t, source, 10)
+				require.Len(t, events, 2)
+				ctx, cancel := context.WithTimeout(t.Context(), given)
+				defer cancel()
+				settled := make(chan error, 1)
+				go func() { settled <- source.Settle(ctx, events[0].Cursor) }()
+				pass(10 * time.Minute)
+				requireCounts(t, queue, 1, 1) // the lease of what is settled has ended, that of the other goes on
+				cancel()
+				require.Error(t, <-settled)
+				require.NoError(t, source.Close())
+			})
+		})
+	}
+}
+
 func TestQueueSourceGivesBackWhatIsNotSettled(t *testing.T) {
 	t.Parallel()
 	for name, plain := range map[string]func(ports.Queue) ports.Queue{
