@@ -14,7 +14,7 @@ import (
 )
 
 // lane delivers the matches of one monitor to one sink, one send after the other: it sends, records what
-// became of it, and only then sends on.
+// became of it, and only then sends on. It has a goroutine while something waits: of many lanes most are idle.
 type lane struct {
 	run      *run
 	monitor  types.MonitorID
@@ -28,22 +28,21 @@ type lane struct {
 	mu      sync.Mutex
 	backlog *backlog
 	waiting int           // what is in backlog, and what was taken from it and is not settled
-	filled  chan struct{} // holds a token when there may be something to take
-	ended   chan struct{} // closed when the goroutine has ended
+	ended   chan struct{} // closed when the goroutine has ended; nil while the lane is idle
 }
 
 // push gives the lane matches. An error says that the backlog's file cannot be written: nothing is lost,
 // and the caller reads no further until the lane has drained.
 func (l *lane) push(entries []entry) error {
 	l.mu.Lock()
-	err := l.backlog.push(entries...)
+	defer l.mu.Unlock()
 	l.waiting += len(entries)
-	l.mu.Unlock()
-	select {
-	case l.filled <- struct{}{}:
-	default:
+	if l.ended == nil {
+		ended := make(chan struct{})
+		l.ended = ended
+		go l.loop(ended)
 	}
-	return err
+	return l.backlog.push(entries...)
 }
 
 // pending is the number of matches that the lane was given and has not settled.
@@ -53,47 +52,70 @@ func (l *lane) pending() int {
 	return l.waiting
 }
 
-func (l *lane) take(n int) ([]entry, error) {
+// take is what is delivered next. When there is nothing the lane is idle: its goroutine ends, and the next
+// push begins another.
+func (l *lane) take(n int) (entries []entry, idle bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.backlog.take(n)
+	entries, err = l.backlog.take(n)
+	if err == nil && len(entries) == 0 {
+		l.clear() // its buffers too
+		l.ended = nil
+		return nil, true, nil
+	}
+	return entries, false, err
 }
 
 // loop is the goroutine of the lane.
-func (l *lane) loop() {
-	defer close(l.ended)
-	if err := l.work(); err != nil {
+func (l *lane) loop(ended chan<- struct{}) {
+	defer close(ended)
+	idle, err := l.work()
+	if idle {
+		return
+	}
+	if err != nil {
 		l.run.fail(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.clear()
+}
+
+// await waits until the lane has no goroutine any more, or ctx ends.
+func (l *lane) await(ctx context.Context) {
+	l.mu.Lock()
+	ended := l.ended
+	l.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// clear forgets what is in the backlog. The caller holds mu.
+func (l *lane) clear() {
 	if err := l.backlog.close(); err != nil {
 		l.run.log.Warn("the backlog of a lane cannot be removed", "monitor", l.monitor, "sink", l.id, "error", err)
 	}
 }
 
-// work delivers until the run stops. What is not settled by then comes again.
-func (l *lane) work() error {
+// work delivers until the lane is idle or the run stops. What is not settled by then comes again.
+func (l *lane) work() (idle bool, err error) {
 	for {
-		entries, err := l.take(l.sink.batch())
-		if err != nil {
-			return err
-		}
-		if len(entries) == 0 {
-			select {
-			case <-l.filled:
-				continue
-			case <-l.run.stopping.Done():
-				return nil
-			}
+		entries, idle, err := l.take(l.sink.batch())
+		if idle || err != nil {
+			return idle, err
 		}
 		for len(entries) > 0 {
 			n := l.distinct(entries)
 			if err := l.dispatch(entries[:n]); err != nil {
 				if errors.Is(err, errStopped) {
-					return nil
+					return false, nil
 				}
-				return err
+				return false, err
 			}
 			entries = entries[n:]
 		}

@@ -59,7 +59,7 @@ type laneKey struct {
 	sink    types.SinkID
 }
 
-// prepare loads what the pipeline was, opens its source and starts its lanes. After an error nothing of
+// prepare loads what the pipeline was, opens its source and makes its lanes. After an error nothing of
 // it is left.
 func (r *run) prepare(ctx context.Context, parts Parts, sinks map[types.SinkID]*sharedSink, spillDir string) error {
 	module := r.config.Source.Module
@@ -84,7 +84,7 @@ func (r *run) prepare(ctx context.Context, parts Parts, sinks map[types.SinkID]*
 		writer.Abort()
 		return err
 	}
-	r.startLanes(sinks, spillDir)
+	r.makeLanes(sinks, spillDir)
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (r *run) settledBefore(ctx context.Context, from *types.Cursor) (*known, er
 	return k, nil
 }
 
-func (r *run) startLanes(sinks map[types.SinkID]*sharedSink, spillDir string) {
+func (r *run) makeLanes(sinks map[types.SinkID]*sharedSink, spillDir string) {
 	retries := map[types.SinkID]config.Retry{}
 	for _, s := range r.config.Sinks {
 		retries[s.ID] = withDefaults(s.Retry)
@@ -156,11 +156,8 @@ func (r *run) startLanes(sinks map[types.SinkID]*sharedSink, spillDir string) {
 				run: r, monitor: m.ID, id: id, sink: sinks[id], retry: retries[id], counters: r.counters.sink(id),
 				needs:   []types.Pause{types.PipelineOf(r.id), types.MonitorOf(r.id, m.ID), types.SinkOf(r.id, id)},
 				backlog: newBacklog(spillDir, fmt.Sprintf("%s-%s-%s", r.id, m.ID, id), laneMemory),
-				filled:  make(chan struct{}, 1),
-				ended:   make(chan struct{}),
 			}
 			r.lanes[laneKey{m.ID, id}] = l
-			go l.loop()
 		}
 	}
 }
@@ -602,16 +599,7 @@ func (r *run) finish(limit func() (context.Context, context.CancelFunc)) {
 
 func (r *run) awaitLanes(ctx context.Context) {
 	for _, l := range r.lanes {
-		select {
-		case <-l.ended:
-			continue
-		default:
-		}
-		select {
-		case <-l.ended:
-		case <-ctx.Done():
-			return
-		}
+		l.await(ctx)
 	}
 }
 

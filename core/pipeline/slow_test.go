@@ -80,6 +80,41 @@ func TestASlowSinkHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// A lane without anything to deliver costs next to nothing: it has no goroutine, before its first match and
+// after its last.
+func TestOnlyLanesWithSomethingToDeliverHaveAGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		release := make(chan struct{})
+		w.receiver("p000", "s1").deciding(func(ctx context.Context, _ types.SinkEvent) error {
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		e := w.engine(t, grid(2, 10, 2)...)
+		settle()
+		lanes := func() [2]int {
+			all, busy := pipeline.Lanes(e)
+			return [2]int{all, busy}
+		}
+		require.Equal(t, [2]int{40, 0}, lanes())
+		w.stream("p000").append(mags(3, 4, 3)...)
+		w.stream("p001").append(mags(3, 4, 3)...)
+		settle()
+		require.Equal(t, [2]int{40, 2}, lanes(), "those to the slow sink")
+		close(release)
+		settle()
+		require.Equal(t, [2]int{40, 0}, lanes())
+		require.ElementsMatch(t, count(3), w.receiver("p001", "s1").primaries())
+		w.stream("p000").append(mags(3)...)
+		settle()
+		require.Len(t, w.receiver("p000", "s1").has(), 4)
+	})
+}
+
 // forgetful is a storage that keeps no outcomes, so that a test of memory sees the engine's alone.
 type forgetful struct{ ports.Storage }
 
