@@ -33,6 +33,18 @@ type line struct {
 	more bool
 }
 
+// byteOrderMark is what some editors and exports put at the beginning of a text in UTF-8 (RFC 8259 lets a
+// reader pass over it).
+var byteOrderMark = []byte("\ufeff")
+
+// unmark takes the byte order mark from the first line of a file.
+func (l *line) unmark() {
+	if l.start == 0 && bytes.HasPrefix(l.text, byteOrderMark) {
+		l.text = l.text[len(byteOrderMark):]
+		l.length -= int64(len(byteOrderMark))
+	}
+}
+
 // blank reports whether there is nothing in the line.
 func (l *line) blank() bool {
 	return !l.more && len(bytes.TrimLeft(l.text, " \t\r")) == 0

@@ -298,6 +298,7 @@ func (s *Source) event(l line, now int64) (types.Event, bool) {
 	gen := s.leg.gen
 	start := gen.Base + uint64(l.start)
 	event := types.Event{Cursor: types.Cursor{Primary: start}, TS: now}
+	l.unmark()
 	if l.blank() {
 		return event, false
 	}

@@ -380,3 +380,17 @@ func FuzzLinesComeOutAsTheyWentIn(f *testing.F) {
 		require.Equal(t, want, got)
 	})
 }
+
+// A byte order mark is passed over at the beginning of a file, and nowhere else.
+func TestAByteOrderMarkIsPassedOver(t *testing.T) {
+	t.Parallel()
+	f := newFeed(t)
+	f.write("\ufeff[1]\n\ufeff[2]\n[3]\n")
+	f.open(nil)
+	events := f.read(1)
+	f.want(events, "[1]", "error: at byte 0", "[3]")
+	require.Zero(t, events[0].Cursor.Primary)
+	f.rotate()
+	f.write("\ufeff\r\n[4]\n")
+	f.want(f.read(3), "[4]")
+}
