@@ -510,3 +510,10 @@ func migrate(ctx context.Context, options migrationOptions) (migrationPlan, erro
 }
 
 func engineVersion() string { return sqlitefile.EngineVersion() }
+
+// printsEvents reports whether a pipeline of the file delivers to standard output.
+func printsEvents(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Pipelines, func(p config.Pipeline) bool {
+		return slices.ContainsFunc(p.Sinks, func(s config.Sink) bool { return s.Module == ndjson.StdoutName })
+	})
+}

@@ -599,3 +599,45 @@ module = "stdout"
 	stop()
 	require.ErrorIs(t, cutShort(ctx, log, broken), broken)
 }
+
+// Where a sink prints events, standard output has nothing else, so that it can be piped.
+func TestStandardOutputIsForEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "in.ndjson"), []byte(`{"mag":5}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "stowage.toml"), fmt.Appendf(nil, `
+[[pipeline]]
+id = "quakes"
+source = { module = "ndjson", path = %q, follow = false }
+[[pipeline.monitor]]
+id = "all"
+sinks = ["out"]
+[[pipeline.sink]]
+id = "out"
+module = "stdout"
+`, filepath.Join(dir, "in.ndjson")), 0o600))
+	program, err := exec.LookPath("stowage")
+	require.NoError(t, err)
+	cmd := exec.Command(program, "serve", "--config", "stowage.toml", "--listen", "127.0.0.1:0")
+	log := filepath.Join(dir, "stderr")
+	stderr, err := os.Create(log)
+	require.NoError(t, err)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, cleanEnvironment(), stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	out := bufio.NewReader(stdout)
+	first, err := out.ReadString('\n')
+	assert.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	rest, err := io.ReadAll(out)
+	assert.NoError(t, err)
+	require.NoError(t, errors.Join(cmd.Wait(), stderr.Close()))
+	var event types.SinkEvent
+	require.NoError(t, json.Unmarshal([]byte(first), &event), first)
+	assert.EqualValues(t, "quakes", event.Match.Pipeline)
+	assert.Empty(t, rest)
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "stowage is ready at http://127.0.0.1:")
+}

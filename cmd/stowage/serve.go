@@ -50,7 +50,8 @@ the start, and so does a pipeline of the configuration that could not be run; th
 key are named.
 
 The address and the next command to try go to standard output, the log to standard error: text on a
-terminal, JSON lines otherwise. Port 0 lets the system choose one. There is no TLS: beyond the
+terminal, JSON lines otherwise. With a sink of the module stdout in the file, standard output has the
+events alone, and the address goes to standard error too. Port 0 lets the system choose one. There is no TLS: beyond the
 loopback interface, put a proxy in front.
 
 SIGTERM and SIGINT stop it cleanly: pipelines finish the sends that are under way and save how far they
@@ -88,7 +89,11 @@ record that was accepted.`,
 		if err != nil {
 			return cutShort(cmd.Context(), log, err)
 		}
-		announce(a.out, a.getenv, d.address(), cfg.StateDir)
+		out := io.Writer(a.out)
+		if printsEvents(cfg) {
+			out = a.err // standard output is for the events alone
+		}
+		announce(out, a.getenv, d.address(), cfg.StateDir)
 		return d.run(cmd.Context())
 	}
 	return cmd
