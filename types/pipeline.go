@@ -92,6 +92,8 @@ type SinkStatus struct {
 	// LastError is the last failure of a delivery, and LastErrorAt its time.
 	LastError   string    `json:"last_error,omitempty"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
+	// WaitingUntil is when a delivery that failed is tried again, the first of them; zero where none waits.
+	WaitingUntil time.Time `json:"waiting_until,omitzero"`
 	// Latency is how long deliveries took.
 	Latency Histogram `json:"latency"`
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stowage-go/stowage/ports"
 	"github.com/stowage-go/stowage/testkit/fixture"
@@ -29,7 +30,7 @@ func (e *engine) statuses() []types.PipelineStatus {
 			Source: "http", Read: &read, Checkpoint: &types.Cursor{Primary: 5, Secondary: 1}, LagSeconds: 1.5, Pending: 2, Events: 9, BadEvents: 1,
 			Monitors: []types.MonitorStatus{{ID: "strong", Paused: true, Matches: 4, Emissions: 3, Errors: 1, LastError: "mag is missing"}},
 			Sinks: []types.SinkStatus{{
-				ID: "alerts", Module: "webhook", Pending: 1, Delivered: 2, DeadLettered: 1, Duplicates: 1, Retries: 5, LastError: "503", LastErrorAt: fixture.Epoch(),
+				ID: "alerts", Module: "webhook", Pending: 1, Delivered: 2, DeadLettered: 1, Duplicates: 1, Retries: 5, LastError: "503", LastErrorAt: fixture.Epoch(), WaitingUntil: fixture.Epoch().Add(time.Hour),
 				Latency: types.Histogram{Bounds: []float64{0.1}, Counts: []uint64{1, 1}, Sum: 0.5},
 			}},
 		},

@@ -380,7 +380,7 @@ func TestPipelinesAreShownAsTheyStand(t *testing.T) {
 	quakes := `{"id":"quakes","state":"failed","origin":"resource","version":3,"error":"the file is gone","retry_at":"2026-03-01T12:00:00Z","restarts":2,"source":"http",` +
 		`"read":{"primary":7,"secondary":0},"checkpoint":{"primary":5,"secondary":1},"lag_seconds":1.5,"pending":2,"events":9,"bad_events":1,` +
 		`"monitors":[{"id":"strong","paused":true,"matches":4,"emissions":3,"errors":1,"last_error":"mag is missing"}],` +
-		`"sinks":[{"id":"alerts","module":"webhook","paused":false,"pending":1,"delivered":2,"dead_lettered":1,"duplicates":1,"retries":5,"last_error":"503","last_error_at":"2026-03-01T12:00:00Z",` +
+		`"sinks":[{"id":"alerts","module":"webhook","paused":false,"pending":1,"delivered":2,"dead_lettered":1,"duplicates":1,"retries":5,"last_error":"503","last_error_at":"2026-03-01T12:00:00Z","waiting_until":"2026-03-01T13:00:00Z",` +
 		`"latency":{"bounds":[0.1],"counts":[1,1],"sum":0.5}}]}`
 	status, _, body := r.do(t, "GET", "/v1/pipelines/quakes", "", reading)
 	assert.Equal(t, 200, status)

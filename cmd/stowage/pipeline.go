@@ -152,8 +152,9 @@ func pipelineShowCommand(a *app) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a pipeline with its monitors, sinks and errors",
 		Long: `Show a pipeline as it stands: its state and cursors, its monitors with what they picked and what their
-gates let through, its sinks with what they took, and the last error of each. Counts are from the start of
-the daemon. -o json has all of it, the latencies of the sinks too.`,
+gates let through, its sinks with what they took, and the last error of each, with the time at which the
+delivery is tried again if one waits for that. Counts are from the start of the daemon. -o json has all of
+it, the latencies of the sinks too.`,
 		Example: `  stowage pipeline show earthquakes
   stowage pipeline show earthquakes -o json`,
 		Args:              cobra.ExactArgs(1),
@@ -208,6 +209,9 @@ func showPipeline(a *app, p types.PipelineStatus) error {
 			failure := "-"
 			if s.LastError != "" {
 				failure = moment(s.LastErrorAt) + " " + oneLine(s.LastError)
+			}
+			if !s.WaitingUntil.IsZero() {
+				failure = "tried again at " + moment(s.WaitingUntil) + "; " + failure
 			}
 			t.row(string(s.ID), s.Module, yesNo(s.Paused), decimal(s.Pending), decimal(s.Delivered), decimal(s.DeadLettered), decimal(s.Duplicates), decimal(s.Retries), failure)
 		}

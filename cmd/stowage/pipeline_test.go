@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/stowage-go/stowage/ports"
+	"github.com/stowage-go/stowage/testkit/fixture"
 	"github.com/stowage-go/stowage/types"
 )
 
@@ -102,4 +104,23 @@ func TestLagsArePrintedForPeople(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0s", 0.04: "0s", 0.34: "300ms", 12.345: "12.3s", 3723.4: "1h2m3s"} {
 		assert.Equal(t, want, lagOf(types.PipelineStatus{LagSeconds: seconds}))
 	}
+}
+
+// A sink that waits for its receiver says until when, beside what it was told.
+func TestAPipelineShowsUntilWhenASinkWaits(t *testing.T) {
+	t.Parallel()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, out.Close()) }()
+	failed := fixture.Epoch()
+	require.NoError(t, showPipeline(&app{out: out}, types.PipelineStatus{
+		ID: "tides", State: types.PipelineRunning, Sinks: []types.SinkStatus{
+			{ID: "alerts", Module: "webhook", Pending: 3, LastError: "429 Too Many Requests", LastErrorAt: failed, WaitingUntil: failed.Add(time.Hour)},
+			{ID: "log", Module: "stdout", LastError: "a full disk", LastErrorAt: failed},
+		},
+	}))
+	text, err := os.ReadFile(out.Name())
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "  tried again at 2026-03-01T13:00:00Z; 2026-03-01T12:00:00Z 429 Too Many Requests\n")
+	assert.Contains(t, string(text), "  2026-03-01T12:00:00Z a full disk\n")
 }

@@ -28,6 +28,7 @@ type lane struct {
 	mu      sync.Mutex
 	backlog *backlog
 	waiting int           // what is in backlog, and what was taken from it and is not settled
+	until   time.Time     // when the first of it is tried again; zero if it does not wait for that
 	ended   chan struct{} // closed when the goroutine has ended; nil while the lane is idle
 }
 
@@ -43,6 +44,13 @@ func (l *lane) push(entries []entry) error {
 		go l.loop(ended)
 	}
 	return l.backlog.push(entries...)
+}
+
+// nextTry is when the lane tries again what failed, zero if it does not wait for that.
+func (l *lane) nextTry() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
 }
 
 // pending is the number of matches that the lane was given and has not settled.
@@ -161,22 +169,25 @@ func (l *lane) dispatch(entries []entry) error {
 		if l.run.aborted.Err() != nil {
 			return errStopped
 		}
-		var first error // the failure of the first entry, if that is to be tried again
+		var pause time.Duration // before another attempt
 		l.report(outcomes)
 		retry, progress := l.sort(entries, outcomes, failures)
 		if len(retry) > 0 {
-			first = retry[0].failure
+			first := retry[0].failure
 			if retry[0].entry.event.Origin() != entries[0].event.Origin() {
 				failures, held = 0, 0 // those before it are done with
 			}
-			pause, limited := ports.RetryAfter(first)
-			if !limited {
+			if asked, limited := ports.RetryAfter(first); limited {
+				pause = min(max(asked, l.retry.Min), rateLimitWait)
+				held += pause
+			} else {
 				failures++
+				pause = checkpoint.BackOff(l.retry.Min, l.retry.Max, failures, l.run.random())
 			}
-			if held += pause; failures >= l.retry.Attempts || held > rateLimitWait {
+			if failures >= l.retry.Attempts || held > rateLimitWait {
 				progress.DeadLetters = append(progress.DeadLetters, l.letter(retry[0].entry, failures, first))
 				retry = retry[1:]
-				failures, held, first = 0, 0, nil
+				failures, held, pause = 0, 0, 0
 			}
 		}
 		if err := l.record(entries, retry, progress); err != nil {
@@ -187,9 +198,9 @@ func (l *lane) dispatch(entries []entry) error {
 			left = append(left, r.entry)
 		}
 		entries = left
-		if first != nil && len(entries) > 0 {
+		if pause > 0 {
 			l.counters.retries.Add(1)
-			if !l.rest(first, failures) {
+			if !l.rest(pause) {
 				return errStopped
 			}
 		}
@@ -398,10 +409,14 @@ func (l *lane) settled(entries ...entry) error {
 }
 
 // rest waits before the next attempt. It is false when the run stops.
-func (l *lane) rest(cause error, failures int) bool {
-	pause := checkpoint.BackOff(l.retry.Min, l.retry.Max, failures, l.run.random())
-	if asked, limited := ports.RetryAfter(cause); limited {
-		pause = max(asked, l.retry.Min)
-	}
+func (l *lane) rest(pause time.Duration) bool {
+	l.wait(l.run.clock.Now().Add(pause))
+	defer l.wait(time.Time{})
 	return l.run.wait(pause)
+}
+
+func (l *lane) wait(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = until
 }

@@ -43,7 +43,7 @@ const (
 	saveInterval  = 200 * time.Millisecond
 	restartMin    = time.Second
 	restartMax    = time.Minute
-	rateLimitWait = time.Hour // that a match may be held back in all because its sink asks for it
+	rateLimitWait = time.Hour // that a match may be held back in all because its sink asks for it, in a run
 )
 
 // SourceName is the name of the monitor and of the sink of dead letters that are no events: what a

@@ -275,18 +275,23 @@ func (u *unit) status() types.PipelineStatus {
 	if u.config.Source != nil {
 		s.Source = u.config.Source.Module
 	}
-	pending := map[types.SinkID]int{}
+	pending, waiting := map[types.SinkID]int{}, map[types.SinkID]time.Time{}
 	if r != nil {
 		r.marks.report(&s, u.engine.opts.Clock)
 		for key, l := range r.lanes {
 			pending[key.sink] += l.pending()
+			if until, first := l.nextTry(), waiting[key.sink]; first.IsZero() || !until.IsZero() && until.Before(first) {
+				waiting[key.sink] = until
+			}
 		}
 	}
 	for _, m := range u.config.Monitors {
 		s.Monitors = append(s.Monitors, u.counters.monitor(m.ID).status(m.ID, paused(types.MonitorOf(id, m.ID))))
 	}
 	for _, sink := range u.config.Sinks {
-		s.Sinks = append(s.Sinks, u.counters.sink(sink.ID).status(sink, paused(types.SinkOf(id, sink.ID)), pending[sink.ID]))
+		of := u.counters.sink(sink.ID).status(sink, paused(types.SinkOf(id, sink.ID)), pending[sink.ID])
+		of.WaitingUntil = waiting[sink.ID]
+		s.Sinks = append(s.Sinks, of)
 	}
 	return s
 }
