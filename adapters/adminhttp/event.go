@@ -2,7 +2,6 @@ package adminhttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"mime"
@@ -18,10 +17,14 @@ const (
 	// MaxEvents is the most events of one request.
 	MaxEvents = ports.MaxReadEvents
 
-	// smallEvents is the size in bytes up to which such a request may be held without a place.
-	smallEvents = 128 << 10
-	// eventPlaces is how many larger ones are held at a time.
-	eventPlaces = 8
+	// usualEvents is the size in bytes up to which any number of such requests are held, and usualPlaces is
+	// how many are that have more: a few dozen MiB, and ten thousand slow connections are no more.
+	usualEvents = 4 << 10
+	usualPlaces = 512
+	// largeEvents is the size in bytes above which a request is large, and largePlaces is how many of those
+	// are held.
+	largeEvents = 128 << 10
+	largePlaces = 8
 	// retryAfter is what a producer is asked to wait for a pipeline that is not running, in seconds.
 	retryAfter = "1"
 )
@@ -63,14 +66,15 @@ func (h *Handler) postEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.ContentLength < 0 || r.ContentLength > smallEvents {
-		leave, err := h.enterEvents(r.Context(), op)
-		if err != nil {
-			return retryLater(w, err)
-		}
-		defer leave()
-	}
+	gated := &gatedBody{ReadCloser: r.Body, gates: h.eventGates, enter: func(g *gate) (func(), error) {
+		return g.enter(r.Context(), op, id, h.CheckTimeout)
+	}}
+	defer gated.leave()
+	r.Body = gated
 	body, err := ports.ReadBody(op, w, r, ports.BodyOptions{Limit: MaxEventsBytes, Types: []string{"application/json", ndjson}})
+	if gated.err != nil {
+		return retryLater(w, gated.err)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,23 +94,6 @@ func retryLater(w http.ResponseWriter, err error) error {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	return err
-}
-
-// enterEvents waits for a place among the large requests, so that many slow producers do not fill the
-// memory.
-func (h *Handler) enterEvents(ctx context.Context, op string) (leave func(), err error) {
-	limited, cancel := context.WithTimeout(ctx, h.CheckTimeout)
-	defer cancel()
-	select {
-	case h.eventPlaces <- struct{}{}:
-		return func() { <-h.eventPlaces }, nil
-	case <-limited.Done():
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return nil, ports.WithStatus(ports.Errorf(ports.CodeBackendFailed, op, "%d large requests with events were at work for %v, and nothing was accepted: send fewer at a time, then repeat", eventPlaces, h.CheckTimeout).
-		WithReason(ports.ReasonBusy), http.StatusServiceUnavailable)
 }
 
 // parseEvents takes the events out of a body. The first that is none refuses them all.

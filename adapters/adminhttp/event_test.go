@@ -1,9 +1,11 @@
 package adminhttp_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -181,50 +183,75 @@ type waiting struct {
 	arrived chan struct{}
 }
 
-func (w waiting) Accept(ctx context.Context, id types.PipelineID, events []types.Event) error {
+func (w waiting) Accept(context.Context, types.PipelineID, []types.Event) error {
 	w.arrived <- struct{}{}
 	<-w.over
-	return w.engine.Accept(ctx, id, events)
+	return nil
 }
 
-func TestLargeRequestsWaitForEachOther(t *testing.T) {
-	t.Parallel()
-	w := waiting{&engine{}, make(chan struct{}), make(chan struct{}, 64)}
-	r := newRig(t, func(o *adminhttp.Options) {
-		o.Pipelines, o.CheckTimeout = w, 200*time.Millisecond
-	})
-	large := `"` + strings.Repeat("x", 200<<10) + `"`
-	type answer struct {
-		status int
-		header http.Header
-		body   string
-	}
-	answers := make(chan answer, 9)
-	for range 8 {
+// waitingRig serves pipelines that hold their requests. The function posts a body of so many bytes to a
+// pipeline, and hands over the status when there is one.
+func waitingRig(t *testing.T) (w waiting, r *rig, post func(id string, size int), answers chan int) {
+	t.Helper()
+	w = waiting{&engine{}, make(chan struct{}), make(chan struct{})}
+	r = newRig(t, func(o *adminhttp.Options) { o.Pipelines, o.CheckTimeout = w, 200*time.Millisecond })
+	answers = make(chan int)
+	post = func(id string, size int) {
 		go func() {
-			status, header, body := r.do(t, "POST", "/v1/pipelines/quakes/events", large, producing)
-			answers <- answer{status, header, body}
+			status, _, _ := r.do(t, "POST", "/v1/pipelines/"+id+"/events", events(size))
+			answers <- status
 		}()
-	}
-	for range 8 {
 		<-w.arrived
 	}
-	status, header, body := r.do(t, "POST", "/v1/pipelines/quakes/events", large, producing)
-	assert.Equal(t, 503, status)
-	assert.Contains(t, body, `"reason":"busy"`)
-	assert.Equal(t, "1", header.Get("Retry-After"))
-	go func() { // a small one has no need to wait
-		status, header, body := r.do(t, "POST", "/v1/pipelines/quakes/events", "1", producing)
-		answers <- answer{status, header, body}
-	}()
-	<-w.arrived
-	close(w.over)
-	for range 9 {
-		a := <-answers
-		assert.Equal(t, 202, a.status, a.body)
+	return w, r, post, answers
+}
+
+// events is a body of so many bytes.
+func events(size int) string { return `"` + strings.Repeat("x", size-2) + `"` }
+
+func TestRequestsOfAPipelineTakeNoMoreThanItsShare(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ size, below, share int }{{200 << 10, 100 << 10, 4}, {8 << 10, 4 << 10, 256}} {
+		w, r, post, answers := waitingRig(t)
+		for range tc.share {
+			post("quakes", tc.size)
+		}
+		for _, change := range []func(*http.Request){producing, func(q *http.Request) { q.ContentLength = -1 }} {
+			status, header, body := r.do(t, "POST", "/v1/pipelines/quakes/events", events(tc.size), change)
+			assert.Equal(t, 503, status)
+			assert.Contains(t, body, `"reason":"busy"`)
+			assert.Contains(t, body, `"retryable":true`)
+			assert.Equal(t, "1", header.Get("Retry-After"))
+		}
+		post("quakes", tc.below) // has no need to wait
+		post("tides", tc.size)   // has a share of its own
+		close(w.over)
+		for range tc.share + 2 {
+			assert.Equal(t, 202, <-answers)
+		}
+		go func() { <-w.arrived }()
+		status, _, body := r.do(t, "POST", "/v1/pipelines/quakes/events", events(tc.size), producing)
+		assert.Equal(t, 202, status, body)
 	}
-	status, _, _ = r.do(t, "POST", "/v1/pipelines/quakes/events", large, producing)
-	assert.Equal(t, 202, status)
+}
+
+// What is said to come, and does not, is not in the memory, and takes no place from those who send.
+func TestSlowProducersHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *adminhttp.Options) { o.CheckTimeout = 200 * time.Millisecond })
+	for i := range 300 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		length := []string{"Content-Length: 8388608", "Transfer-Encoding: chunked"}[i%2]
+		_, err = fmt.Fprintf(conn, "POST /v1/pipelines/quakes/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n%s\r\n\r\n", eventToken, length)
+		require.NoError(t, err)
+		status, err := bufio.NewReader(conn).ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, status, "100 Continue", "the handler reads the body")
+	}
+	status, _, body := r.do(t, "POST", "/v1/pipelines/quakes/events", events(1<<20), producing)
+	assert.Equal(t, 202, status, body)
 }
 
 func TestABindingLetsAProducerIn(t *testing.T) {

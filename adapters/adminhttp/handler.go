@@ -35,9 +35,9 @@ const (
 // Handler serves the operator's side, and passes the queue protocol on.
 type Handler struct {
 	Options
-	mux         *http.ServeMux
-	pageBytes   int           // maxPage, but for tests
-	eventPlaces chan struct{} // taken by large requests with events
+	mux        *http.ServeMux
+	pageBytes  int     // maxPage, but for tests
+	eventGates []*gate // which requests with events pass as they grow
 }
 
 // New makes a handler. Options that lack something are INVALID_CONFIG.
@@ -46,7 +46,7 @@ func New(options Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{options, http.NewServeMux(), maxPage, make(chan struct{}, eventPlaces)}
+	h := &Handler{options, http.NewServeMux(), maxPage, []*gate{newGate(usualEvents, usualPlaces), newGate(largeEvents, largePlaces)}}
 	for pattern, methods := range h.routes() {
 		h.mux.HandleFunc(pattern, h.dispatch(methods))
 	}
