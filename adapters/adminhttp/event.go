@@ -70,8 +70,9 @@ func (h *Handler) postEvents(w http.ResponseWriter, r *http.Request) error {
 		return g.enter(r.Context(), op, id, h.CheckTimeout)
 	}}
 	defer gated.leave()
-	r.Body = gated
-	body, err := ports.ReadBody(op, w, r, ports.BodyOptions{Limit: MaxEventsBytes, Types: []string{"application/json", ndjson}})
+	request := r.WithContext(r.Context()) // the server looks at what it has made itself
+	request.Body = gated
+	body, err := ports.ReadBody(op, w, request, ports.BodyOptions{Limit: MaxEventsBytes, Types: []string{"application/json", ndjson}})
 	if gated.err != nil {
 		return retryLater(w, gated.err)
 	}
