@@ -7,9 +7,9 @@
 // at which the line starts; where a file has taken the place of another, what it counts goes on from
 // the end of the one before, so that cursors grow for ever. A small file in the state directory knows
 // which file stands where in that count. Lines end with \n or \r\n; blank ones are passed over, and so is
-// a byte order mark at the beginning of a file. A line
-// that is cut off at the end of the file waits for its rest. What is no JSON value, or is above 1 MiB,
-// is an event with Err and never a stop. The content of a line stands in no message.
+// a byte order mark at the beginning of a file. A line that is cut off at the end of the file waits for
+// its rest. What is no JSON value, or is above 1 MiB, is an event with Err and never a stop. The content
+// of a line stands in no message.
 //
 // Files that are rotated by renaming are read to their end, also when it happened while nothing ran:
 // the source finds them beside the path, as path.N, path.* or path-*, by inode and by what they begin
